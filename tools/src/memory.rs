@@ -1,7 +1,8 @@
 //! `recall_memory`: reads back what was kept with the two tools that save to memory.
 //!
 //! Those only log their input: the calls *are* the memory, so there is no second place that could disagree with the
-//! timeline. Short-term memory is the calls of this task; long-term memory the calls of this agent in every run.
+//! timeline. Short-term memory is the calls of this task. Long-term memory is the calls of this agent in every run of its
+//! job, or of its project if that shares its memory.
 
 use baton_macros::tool;
 use baton_tool::{RecallScope, RecalledCall, ToolContext, ToolError};
@@ -22,7 +23,7 @@ const DEFAULT_LIMIT: u32 = 20;
 enum Scope {
     /// Notes of this task.
     ShortTerm,
-    /// Notes of this agent in all runs.
+    /// Notes of this agent in all runs of its job.
     LongTerm,
     /// Both.
     All,

@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::shell::baton;
 use crate::text::text;
-use crate::{environment, style};
+use crate::{environment, project, style};
 
 /// The outcome of checking a job.
 pub(crate) enum Checked {
@@ -44,7 +44,7 @@ pub(crate) fn load_with(place: &Place, name: &Path, script: Option<&Path>) -> Re
 /// Checks the job `name`. The faults of a faulty job include the tools that its models' providers would reject.
 pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
     let (sources, files) = read(place, name, None)?;
-    match checked(sources.clone(), &files)? {
+    match checked(place, sources.clone(), &files)? {
         Checked::Faulty(faults) => Ok(Checked::Faulty(with_unfit_tools(&sources, faults, &registered_functions()))),
         sound @ Checked::Sound(_) => Ok(sound),
     }
@@ -52,7 +52,7 @@ pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
 
 fn check_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<Checked, Failure> {
     let (sources, files) = read(place, name, script)?;
-    checked(sources, &files)
+    checked(place, sources, &files)
 }
 
 /// Reads the configs of the job `name`, and opens the folder of its documents.
@@ -73,7 +73,7 @@ fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, J
 }
 
 /// Loads the job from `sources`, or returns all their faults.
-fn checked(sources: Sources, files: &JobFolder) -> Result<Checked, Failure> {
+fn checked(place: &Place, sources: Sources, files: &JobFolder) -> Result<Checked, Failure> {
     let loaded = match LoadedJob::from_sources(sources, &registered_functions()) {
         Ok(job) => job,
         Err(faults) => return Ok(Checked::Faulty(faults)),
@@ -81,6 +81,7 @@ fn checked(sources: Sources, files: &JobFolder) -> Result<Checked, Failure> {
     let configs = Arc::clone(&loaded.configs);
     let mut job = loaded;
     job.folder = Some(files.path().to_owned());
+    job.memory = Some(project::memory(place, &configs.job.id, files.path())?);
     for document in &configs.job.documents {
         let content = files.read(&document.file).map_err(folder_failure)?;
         job = job.with_document(InitialDocument::of(document, content.into()));

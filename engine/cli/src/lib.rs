@@ -13,6 +13,7 @@ mod exit;
 mod export;
 mod job;
 mod place;
+mod project;
 mod question;
 mod records;
 mod runs;

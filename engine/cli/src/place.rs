@@ -41,8 +41,7 @@ impl Place {
         let mut place = Self { screen, current, store: store.filter(|store| !store.is_empty()), settings: Project::default() };
         let file = place.project().join(PROJECT_FILE);
         if baton_files::is_there(&file) {
-            let content = read_config(&file)?;
-            place.settings = load_project(&place.shown(&file), &content).map_err(|faults| Failure::Faults(faults.to_string()))?;
+            place.settings = read_project(&place, &file)?;
         }
         Ok(place)
     }
@@ -306,10 +305,15 @@ fn is_same(left: &Path, right: &Path) -> bool {
 
 /// Returns `start` and the folders above it, up to the first root of a project or repository. The folders above that root may
 /// belong to somebody else.
-fn within_project(start: &Path) -> impl Iterator<Item = &Path> {
+pub(crate) fn within_project(start: &Path) -> impl Iterator<Item = &Path> {
     let is_root = |folder: &Path| folder.join(PROJECT_FILE).is_file() || folder.join(".git").exists();
     let mut done = false;
     start.ancestors().take_while(move |folder| !std::mem::replace(&mut done, is_root(folder)))
+}
+
+/// Reads the file of a project.
+pub(crate) fn read_project(place: &Place, file: &Path) -> Result<Project, Failure> {
+    load_project(&place.shown(file), &read_config(file)?).map_err(|faults| Failure::Faults(faults.to_string()))
 }
 
 /// Reads a config, which must be a file. At most one byte more than its reader accepts is read.

@@ -39,6 +39,21 @@ pub struct ProjectForm {
     #[serde(default)]
     #[validate(length(min = 1))]
     pub jobs: Option<String>,
+    /// The owner of long-term memories: each job (`job`, the default), or the project, so that its jobs share them (`project`).
+    /// An agent reads its own notes only, in both cases.
+    #[serde(default)]
+    pub memory: Option<MemoryForm>,
+}
+
+/// The owner of long-term memories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "Memory")]
+pub enum MemoryForm {
+    /// Each job has memories of its own.
+    Job,
+    /// The jobs of the project share their memories.
+    Project,
 }
 
 /// Keeps a `null` that was written apart from a key that was not.

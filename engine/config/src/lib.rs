@@ -25,7 +25,7 @@ mod tool_schema;
 
 pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults};
-pub use form::ProjectForm as Project;
+pub use form::{MemoryForm as ProjectMemory, ProjectForm as Project};
 pub use job::check_inputs;
 pub use load::{Unconfigured, load, load_project, load_tools};
 pub use models::{ModelRules, ScriptCheck};

@@ -178,6 +178,7 @@ fn run_started(started: &RunStarted) -> String {
         job: _job,
         configs: _configs,
         folder: _folder,
+        memory: _memory,
         request,
         inputs: _inputs,
         model: _model,

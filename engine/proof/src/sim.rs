@@ -197,6 +197,7 @@ impl Sim {
             job: self.configs.job.id.clone(),
             configs: ContentHash::of(b"configs"),
             folder: None,
+            memory: "job".into(),
             request: self.configs.job.request.clone(),
             inputs: Json::null(),
             model: None,

@@ -62,6 +62,7 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
         job: configs.job.id.clone(),
         configs: ContentHash::of(b"configs"),
         folder: None,
+        memory: "job".into(),
         request: configs.job.request.clone(),
         inputs: Json::null(),
         model: None,

@@ -10,7 +10,7 @@ use baton_types::config::Configs;
 use baton_types::document::Content;
 use baton_types::entry::{ForkPoint, Recorded, RunEnded, RunStarted};
 use baton_types::event::Event;
-use baton_types::id::{ContentHash, RunId};
+use baton_types::id::{ContentHash, MemoryId, RunId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::time::Timestamp;
@@ -97,12 +97,14 @@ impl Engine {
         contents.push((pinned, sources));
 
         let folder = job.folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+        let folder_text = folder.as_ref().map(|folder| folder.to_string_lossy().into_owned());
         // What the machine refuses is refused before anything is stored, so the id comes last.
         let run = RunStarted {
             run: RunId::new(""),
             job: configs.job.id.clone(),
             configs: pinned,
-            folder: folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            memory: job.memory.unwrap_or_else(|| MemoryId::of_job(&configs.job.id, folder.as_deref())),
+            folder: folder_text,
             request,
             inputs,
             model: options.model,

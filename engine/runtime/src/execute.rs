@@ -14,7 +14,7 @@ use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::config::{Configs, ExecSpec, Executor, Tool};
 use baton_types::document::{Content, ContentFacts, Documents, Write};
 use baton_types::event::{Outcome, Produced};
-use baton_types::id::ContentHash;
+use baton_types::id::{ContentHash, MemoryId};
 use baton_types::json::Json;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -32,6 +32,8 @@ use crate::trust::CommandFiles;
 /// One call to be run, with all it may see.
 pub(crate) struct Execution {
     pub(crate) caller: Caller,
+    /// The owner of the run's long-term memories.
+    pub(crate) memory: MemoryId,
     pub(crate) tool: Arc<Tool>,
     pub(crate) configs: Arc<Configs>,
     /// Models of the run's agents, which may answer the tool, too.
@@ -120,6 +122,7 @@ impl Execution {
         let host = Host {
             shared: Arc::clone(&shared),
             caller: self.caller.clone(),
+            memory: self.memory,
             seq: self.seq,
             durable: self.durable,
             over,

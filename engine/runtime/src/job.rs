@@ -10,7 +10,7 @@ use baton_tool::ToolFunction;
 use baton_tool::measure::measure;
 use baton_types::config::{Configs, Job, JobDocument, JobInput, Origin};
 use baton_types::document::{Content, ContentFacts, Write};
-use baton_types::id::{ContentHash, RunId};
+use baton_types::id::{ContentHash, MemoryId, RunId};
 use baton_types::limits::Limits;
 use baton_types::path::DocumentPath;
 use serde_json::Value;
@@ -30,6 +30,8 @@ pub struct LoadedJob {
     pub folder: Option<PathBuf>,
     /// The contents of the job's documents.
     pub documents: Vec<InitialDocument>,
+    /// The owner of the long-term memories of its agents (default: the job, by its id and its folder).
+    pub memory: Option<MemoryId>,
 }
 
 /// A document that a run begins with, measured once however many runs it begins.
@@ -85,7 +87,8 @@ impl LoadedJob {
     /// must have its config.
     pub fn from_sources(sources: Sources, functions: &[&'static ToolFunction]) -> Result<Self, Faults> {
         let configs = Arc::new(load_configs(&sources, functions, Unconfigured::Refused)?);
-        Ok(Self { configs, pinned: pinned(&sources), sources: Arc::new(sources), folder: None, documents: Vec::new() })
+        let (pinned, sources) = (pinned(&sources), Arc::new(sources));
+        Ok(Self { configs, pinned, sources, folder: None, documents: Vec::new(), memory: None })
     }
 
     /// Returns the job in the folder at `path`, documents included. `builtin` are the tool configs that come with the program:

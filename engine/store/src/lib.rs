@@ -19,7 +19,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use baton_types::document::Content;
 use baton_types::entry::{ForkPoint, Recorded};
-use baton_types::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, CallId, ContentHash, JobId, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use tokio::sync::watch;
@@ -81,8 +81,15 @@ pub trait Store: Send + Sync + 'static {
     /// Contents that entries name travel in their batch; this is for what must be there before the first entry.
     async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError>;
 
-    /// Returns the newest `limit` calls of the logging tool `tool` that `agent` made in any run, oldest of them first.
-    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError>;
+    /// Returns the newest `limit` calls of the logging tool `tool` that `agent` made in any run with the memory `memory`,
+    /// oldest of them first.
+    async fn recall(
+        &self,
+        memory: &MemoryId,
+        agent: &AgentId,
+        tool: &ToolId,
+        limit: usize,
+    ) -> Result<Vec<(RunId, LoggedCall)>, StoreError>;
 
     /// Returns all runs, newest first.
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError>;
@@ -206,6 +213,8 @@ impl Batch {
 /// One call of a tool that only logs its input: the calls are the memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedCall {
+    /// The memory of the run.
+    pub memory: MemoryId,
     /// The agent that made it.
     pub agent: AgentId,
     /// The tool.

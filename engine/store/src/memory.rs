@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use baton_types::document::Content;
 use baton_types::entry::{Entry, ForkPoint, Recorded};
-use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use rustc_hash::FxHashMap;
 use tokio::sync::watch;
@@ -32,8 +32,8 @@ struct State {
     created: Vec<RunId>,
     /// Each content, and how often batches of kept runs name it.
     contents: HashMap<ContentHash, (Content, usize)>,
-    /// Logged calls by agent, then by tool, oldest first.
-    logged: HashMap<AgentId, HashMap<ToolId, Vec<(RunId, LoggedCall)>>>,
+    /// Logged calls by memory, agent and tool, oldest first.
+    logged: HashMap<(MemoryId, AgentId, ToolId), Vec<(RunId, LoggedCall)>>,
     last_command: u64,
 }
 
@@ -161,8 +161,8 @@ impl State {
             self.contents.entry(hash).or_insert((content, 0)).1 += 1;
         }
         for call in batch.logged {
-            let by_tool = self.logged.entry(call.agent.clone()).or_default();
-            by_tool.entry(call.tool.clone()).or_default().push((batch.run.clone(), call));
+            let key = (call.memory.clone(), call.agent.clone(), call.tool.clone());
+            self.logged.entry(key).or_default().push((batch.run.clone(), call));
         }
         if ends {
             self.ended.push_back(batch.run);
@@ -243,9 +243,15 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+    async fn recall(
+        &self,
+        memory: &MemoryId,
+        agent: &AgentId,
+        tool: &ToolId,
+        limit: usize,
+    ) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
         let state = self.lock();
-        let calls = state.logged.get(agent).and_then(|by_tool| by_tool.get(tool)).map_or(&[][..], Vec::as_slice);
+        let calls = state.logged.get(&(memory.clone(), agent.clone(), tool.clone())).map_or(&[][..], Vec::as_slice);
         Ok(calls[calls.len().saturating_sub(limit)..].to_vec())
     }
 

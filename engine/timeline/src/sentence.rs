@@ -167,8 +167,19 @@ pub fn sentence(line: &Line) -> Sentence {
 }
 
 fn run_started(said: Sentence, line: &Line, started: &RunStarted) -> Sentence {
-    let RunStarted { run: _, job, configs: _, folder: _, request, inputs: _, model: _, prices: _, engine: _, forked_from: _ } =
-        started;
+    let RunStarted {
+        run: _,
+        job,
+        configs: _,
+        folder: _,
+        memory: _,
+        request,
+        inputs: _,
+        model: _,
+        prices: _,
+        engine: _,
+        forked_from: _,
+    } = started;
     said.name(line.run.as_str()).plain(format!(" · job {job} · {}", shown(request))).milestone()
 }
 

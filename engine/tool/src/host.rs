@@ -46,7 +46,7 @@ pub trait ToolHost: Send + Sync {
 pub enum RecallScope {
     /// Calls of the calling task.
     Task,
-    /// Calls of the calling agent in every run of the store.
+    /// Calls of the calling agent in every run of its job, or of its project if that shares its memory.
     Agent,
 }
 

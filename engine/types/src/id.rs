@@ -1,6 +1,7 @@
 //! Names of things: one newtype per kind of id, so that a task is never mistaken for a call.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,10 @@ text_id! {
     JobId
 }
 text_id! {
+    /// The owner of long-term memories: a job, or a project whose jobs share them. See [`MemoryId::of_job`].
+    MemoryId
+}
+text_id! {
     /// The `agent_id` of an agent config: at most 55 characters, so that `route_to_<agent_id>` is a valid tool id.
     AgentId
 }
@@ -99,6 +104,29 @@ text_id! {
     ///
     /// With the run id it is the call's idempotency key.
     CallId
+}
+
+impl MemoryId {
+    /// Returns the memory of the job `job` in `folder`; without a folder, that of a job that a program made.
+    ///
+    /// A name alone is not enough: a job that somebody sent may have any name, and must not read the memories of another job.
+    /// So the folder belongs to the key. No folder and id give the key of another pair, because ids have no spaces.
+    pub fn of_job(job: &JobId, folder: Option<&Path>) -> Self {
+        match folder {
+            Some(folder) => Self::new(format!("job {job} in {}", unmistakable(folder))),
+            None => Self::new(format!("job {job}")),
+        }
+    }
+
+    /// Returns the memory that the jobs of the project in `folder` share.
+    pub fn of_project(folder: &Path) -> Self {
+        Self::new(format!("project {}", unmistakable(folder)))
+    }
+}
+
+/// Returns a text that no other path has: the path, or the hash of one that is not Unicode.
+fn unmistakable(path: &Path) -> String {
+    path.to_str().map_or_else(|| format!("blake3 {}", ContentHash::of(path.as_os_str().as_encoded_bytes())), str::to_owned)
 }
 
 impl TaskId {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use baton_store::{Batch, LoggedCall, NewRun, RunRecord, Store, StoreError};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
-use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use tokio::sync::watch;
 
@@ -95,8 +95,14 @@ impl Store for FailingStore {
         self.inner.put_content(hash, content).await
     }
 
-    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
-        self.inner.recall(agent, tool, limit).await
+    async fn recall(
+        &self,
+        memory: &MemoryId,
+        agent: &AgentId,
+        tool: &ToolId,
+        limit: usize,
+    ) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+        self.inner.recall(memory, agent, tool, limit).await
     }
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {

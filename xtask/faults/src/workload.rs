@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use baton_store::{Batch, LoggedCall, NewRun, Retention, RunSummaryUpdate, SqliteStore, Store, StoreError};
 use baton_types::document::Content;
 use baton_types::entry::{Control, ControlAction, Entry, ForkPoint, Recorded};
-use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
@@ -140,6 +140,7 @@ fn planned_batch(run: &RunId, index: usize, round: usize, after: u64, bytes: usi
     let shared = format!("shared by all runs of round {round}").into_bytes();
     batch.contents = [own, shared].map(|bytes| (ContentHash::of(&bytes), Content::from(bytes))).to_vec();
     batch.logged = vec![LoggedCall {
+        memory: memory(),
         agent: agent(),
         tool: tool(),
         task: TaskId::root(),
@@ -162,6 +163,10 @@ fn removed_run() -> (NewRun, Batch) {
     batch.entries.push(Arc::new(Recorded { seq: 1, decision: 1, at: Timestamp::default(), entry: Entry::Control(control) }));
     batch.contents.push((hash, Content::from(bytes)));
     (NewRun { id, job: "job".into(), at: Timestamp::default(), past: None }, batch)
+}
+
+fn memory() -> MemoryId {
+    MemoryId::new("job trial")
 }
 
 fn agent() -> AgentId {
@@ -263,8 +268,8 @@ pub async fn ask_everything(store: &SqliteStore, plan: &Plan) -> Vec<Answer> {
     fn said<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> Answer {
         answer.map(|answer| format!("{answer:?}")).map_err(|error| error.to_string())
     }
-    let mut answers = vec![said(store.runs().await), said(store.recall(&agent(), &tool(), usize::MAX).await)];
-    answers.push(said(store.recall(&agent(), &tool(), 3).await));
+    let mut answers = vec![said(store.runs().await), said(store.recall(&memory(), &agent(), &tool(), usize::MAX).await)];
+    answers.push(said(store.recall(&memory(), &agent(), &tool(), 3).await));
     for run in &plan.runs {
         let id = &run.new.id;
         answers.push(said(store.run(id).await));
@@ -331,7 +336,7 @@ pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) ->
                 }
             }
         }
-        let logged = store.recall(&agent(), &tool(), usize::MAX).await.map_err(said)?;
+        let logged = store.recall(&memory(), &agent(), &tool(), usize::MAX).await.map_err(said)?;
         let logged: Vec<_> = logged.into_iter().filter(|(by, _)| by == id).map(|(_, call)| call).collect();
         if !logged.iter().eq(run.batches[..batches].iter().flat_map(|batch| &batch.logged)) {
             return Err(format!("{id}: its logged calls are others after {batches} batches"));

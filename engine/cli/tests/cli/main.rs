@@ -14,6 +14,7 @@ mod killed;
 #[cfg(target_os = "linux")]
 mod large;
 mod looking;
+mod memories;
 mod models;
 mod outages;
 mod pinned;

@@ -80,6 +80,7 @@ fn every_step(tree: &Tree) -> Tried {
         job: "test".into(),
         configs: ContentHash::of(b""),
         folder: None,
+        memory: "job".into(),
         request: "go".to_owned(),
         inputs: json!(null).into(),
         model: None,

@@ -296,6 +296,7 @@ fn start(sim: &mut Sim, documents: Vec<baton_types::document::Write>) -> Result<
         job: "test".into(),
         configs: facts("configs").hash,
         folder: None,
+        memory: "job".into(),
         request: "go".to_owned(),
         inputs: Json::null(),
         model: None,

@@ -107,6 +107,7 @@ impl Walk {
             job: "test".into(),
             configs: ContentHash::of(b""),
             folder: None,
+            memory: "job".into(),
             request: "go".to_owned(),
             inputs: Json::null(),
             model: None,

@@ -232,6 +232,7 @@ impl World {
             job: self.configs.job.id.clone(),
             configs: ContentHash::of(b"configs"),
             folder: None,
+            memory: "job".into(),
             request: self.configs.job.request.clone(),
             inputs: Json::null(),
             model: None,

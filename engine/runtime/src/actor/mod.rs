@@ -21,7 +21,7 @@ use baton_types::call::CallResult;
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded, RunEnded};
 use baton_types::event::{Decision, Effect, Event, Refusal};
-use baton_types::id::{CallId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{CallId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use baton_types::tool_type::Logs;
@@ -408,9 +408,16 @@ impl Actor {
             let Some(agent) = self.run.task(&entry.task).and_then(|task| task.agent().cloned()) else { continue };
             let tool = ToolId::new(entry.tool.as_str());
             let input = self.input_of(&entry.call, entries);
-            logged.push(LoggedCall { agent, tool, task: entry.task.clone(), call: entry.call.clone(), at: recorded.at, input });
+            let (memory, task, call) = (self.memory(), entry.task.clone(), entry.call.clone());
+            logged.push(LoggedCall { memory, agent, tool, task, call, at: recorded.at, input });
         }
         logged
+    }
+
+    /// Returns the owner of the run's long-term memories.
+    pub(crate) fn memory(&self) -> MemoryId {
+        let started = self.run.started().expect("a run proceeds after its first entry");
+        started.memory.clone()
     }
 
     /// Returns the input of a call that was just made: from the answer in the same batch, or from the turn still open.

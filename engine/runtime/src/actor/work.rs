@@ -215,6 +215,7 @@ impl Actor {
             is_approved,
             files: Arc::clone(&self.files),
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
+            memory: self.memory(),
             tool,
             configs: Arc::clone(self.run.configs()),
             models: Arc::clone(&self.models),

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use baton_models::{ModelError, Secrets, secret_of_variable};
+use baton_store::LoggedCall;
 use baton_tool::{BoxFuture, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost};
 use baton_types::config::{Configs, Executor, Tool};
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded};
 use baton_types::event::{Event, Refusal};
-use baton_types::id::{ContentHash, ToolId};
+use baton_types::id::{ContentHash, MemoryId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -29,6 +30,8 @@ const RECALLED_CALLS: usize = 1_000;
 pub(crate) struct Host {
     pub(crate) shared: Arc<Services>,
     pub(crate) caller: Caller,
+    /// The long-term memory of the run.
+    pub(crate) memory: MemoryId,
     /// The last entry that the call may see.
     pub(crate) seq: u64,
     /// The last entry that is durable: a call may begin before those that it may see are.
@@ -115,12 +118,11 @@ impl ToolHost for Host {
         Box::pin(async move {
             self.entries_are_stored().await;
             let recalled = match scope {
-                RecallScope::Agent => self.shared.store.recall(&self.caller.agent, &tool, RECALLED_CALLS).await.map(|calls| {
-                    calls
-                        .into_iter()
-                        .map(|(run, call)| RecalledCall { run, task: call.task, at: call.at, input: call.input })
-                        .collect()
-                }),
+                RecallScope::Agent => {
+                    let calls = self.shared.store.recall(&self.memory, &self.caller.agent, &tool, RECALLED_CALLS).await;
+                    let recalled = |(run, LoggedCall { task, at, input, .. })| RecalledCall { run, task, at, input };
+                    calls.map(|calls| calls.into_iter().map(recalled).collect())
+                }
                 RecallScope::Task => {
                     let entries = self.shared.store.task_entries(&self.caller.run, &self.caller.task, self.seq).await;
                     entries.map(|entries| self.calls_among(&entries, &tool))

@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use baton_files::private;
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
-use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use notifier::Notifier;
 use reader::Readers;
@@ -242,9 +242,15 @@ impl Store for SqliteStore {
         self.writer()?.write(Write::PutContent { hash, content }).await.map(drop)
     }
 
-    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
-        let (agent, tool) = (agent.clone(), tool.clone());
-        self.readers.read(move |file| reader::recall(file, &agent, &tool, limit)).await
+    async fn recall(
+        &self,
+        memory: &MemoryId,
+        agent: &AgentId,
+        tool: &ToolId,
+        limit: usize,
+    ) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+        let (memory, agent, tool) = (memory.clone(), agent.clone(), tool.clone());
+        self.readers.read(move |file| reader::recall(file, &memory, &agent, &tool, limit)).await
     }
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {

@@ -151,24 +151,28 @@ fn put_content(file: &Transaction<'_>, hash: ContentHash, content: &Content) -> 
 
 /// Inserts `call` of `run`, whose tool only logs its input.
 pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCall) -> Result<(), StoreError> {
-    let LoggedCall { agent, tool, task, call, at, input } = call;
+    let LoggedCall { memory, agent, tool, task, call, at, input } = call;
     let known: Option<i64> = file
-        .prepare_cached("SELECT calls FROM memories WHERE agent = ?1 AND tool = ?2")?
-        .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))
+        .prepare_cached("SELECT calls FROM memories WHERE memory = ?1 AND agent = ?2 AND tool = ?3")?
+        .query_row([memory.as_str(), agent.as_str(), tool.as_str()], |row| row.get(0))
         .optional()?;
     // A file that was tampered with may hold the largest number. SQLite then refuses the duplicate.
     let nth = known.unwrap_or(0).saturating_add(1);
-    file.prepare_cached("INSERT INTO memories (agent, tool, calls) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET calls = ?3")?
-        .execute(params![agent.as_str(), tool.as_str(), nth])?;
+    file.prepare_cached(
+        "INSERT INTO memories (memory, agent, tool, calls) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET calls = ?4",
+    )?
+    .execute(params![memory.as_str(), agent.as_str(), tool.as_str(), nth])?;
     if known.is_none() {
         let mut totals = Totals::load(file)?;
         totals.memories += 1;
         totals.save(file)?;
     }
     file.prepare_cached(
-        "INSERT INTO logged (agent, tool, nth, run, task, call, at, input, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO logged (memory, agent, tool, nth, run, task, call, at, input, checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
+        memory.as_str(),
         agent.as_str(),
         tool.as_str(),
         nth,
@@ -177,7 +181,7 @@ pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCa
         call.as_str(),
         at.as_micros(),
         input.text(),
-        checksum_of(&(agent, tool, nth, run, task, call, at.as_micros(), input.text()))
+        checksum_of(&(memory, agent, tool, nth, run, task, call, at.as_micros(), input.text()))
     ])?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
-use baton_types::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, CallId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -268,42 +268,46 @@ pub(super) fn content(file: &Transaction<'_>, hash: ContentHash) -> Result<Optio
 /// See [`crate::Store::recall`].
 pub(super) fn recall(
     file: &Transaction<'_>,
+    memory: &MemoryId,
     agent: &AgentId,
     tool: &ToolId,
     limit: usize,
 ) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
-    let damaged = |why: String| StoreError::Corrupt { what: format!("the calls of {tool} by {agent}: {why}") };
+    let damaged =
+        |why: String| StoreError::Corrupt { what: format!("the calls of {tool} by {agent} in the memory of {memory}: {why}") };
     let calls: Option<i64> = file
-        .prepare_cached("SELECT calls FROM memories WHERE agent = ?1 AND tool = ?2")?
-        .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))
+        .prepare_cached("SELECT calls FROM memories WHERE memory = ?1 AND agent = ?2 AND tool = ?3")?
+        .query_row([memory.as_str(), agent.as_str(), tool.as_str()], |row| row.get(0))
         .optional()?;
     if calls.is_none() {
         // Nothing was logged, unless a damaged index hides it.
         let (memories, is_known): (i64, bool) = file
-            .prepare_cached("SELECT count(*), coalesce(max(+agent = ?1 AND +tool = ?2), 0) FROM memories")?
-            .query_row([agent.as_str(), tool.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            .prepare_cached("SELECT count(*), coalesce(max(+memory = ?1 AND +agent = ?2 AND +tool = ?3), 0) FROM memories")?
+            .query_row([memory.as_str(), agent.as_str(), tool.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
         if is_known || memories as u64 != Totals::load(file)?.memories {
             return Err(damaged("their number is missing".to_owned()));
         }
     }
     let mut expected = calls.unwrap_or(0);
     let mut statement = file.prepare_cached(
-        "SELECT nth, run, task, call, at, input, checksum FROM logged WHERE agent = ?1 AND tool = ?2 ORDER BY nth DESC LIMIT ?3",
+        "SELECT nth, run, task, call, at, input, checksum FROM logged
+         WHERE memory = ?1 AND agent = ?2 AND tool = ?3 ORDER BY nth DESC LIMIT ?4",
     )?;
-    let mut rows = statement.query(params![agent.as_str(), tool.as_str(), to_sql(limit as u64)])?;
+    let mut rows = statement.query(params![memory.as_str(), agent.as_str(), tool.as_str(), to_sql(limit as u64)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let text = |index| row.get::<_, String>(index);
         let (nth, run) = (row.get::<_, i64>(0)?, RunId::new(text(1)?));
         let (task, call) = (TaskId::new(text(2)?), CallId::new(text(3)?));
         let (at, input) = (row.get(4)?, text(5)?);
-        if nth != expected || row.get::<_, i64>(6)? != checksum_of(&(agent, tool, nth, &run, &task, &call, at, &input)) {
+        if nth != expected || row.get::<_, i64>(6)? != checksum_of(&(memory, agent, tool, nth, &run, &task, &call, at, &input)) {
             return Err(damaged(format!("number {expected} is missing or was changed")));
         }
         expected -= 1;
         let input = Json::parse(&input).map_err(|error| damaged(error.to_string()))?;
         let at = Timestamp::from_micros(at);
-        found.push((run, LoggedCall { agent: agent.clone(), tool: tool.clone(), task, call, at, input }));
+        let (memory, agent, tool) = (memory.clone(), agent.clone(), tool.clone());
+        found.push((run, LoggedCall { memory, agent, tool, task, call, at, input }));
     }
     if expected > 0 && found.len() < limit {
         return Err(damaged(format!("number {expected} is missing")));

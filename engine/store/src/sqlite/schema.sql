@@ -60,9 +60,10 @@ CREATE TABLE IF NOT EXISTS contents (
     bytes   BLOB NOT NULL
 ) STRICT;
 
--- Calls of tools that only log their input: the `nth` that an agent made of a tool, in any run. They outlive their run.
+-- Calls of tools that only log their input: the `nth` that an agent made of a tool, in any run of a memory. They outlive their run.
 CREATE TABLE logged (
     logged   INTEGER PRIMARY KEY,
+    memory   TEXT    NOT NULL,
     agent    TEXT    NOT NULL,
     tool     TEXT    NOT NULL,
     nth      INTEGER NOT NULL,
@@ -72,15 +73,16 @@ CREATE TABLE logged (
     at       INTEGER NOT NULL,
     input    TEXT    NOT NULL,
     checksum INTEGER NOT NULL,
-    UNIQUE (agent, tool, nth)
+    UNIQUE (memory, agent, tool, nth)
 ) STRICT;
 
--- How many calls an agent logged of a tool.
+-- How many calls an agent logged of a tool, by memory: that of a job, or of a project.
 CREATE TABLE memories (
-    agent TEXT    NOT NULL,
-    tool  TEXT    NOT NULL,
-    calls INTEGER NOT NULL,
-    PRIMARY KEY (agent, tool)
+    memory TEXT    NOT NULL,
+    agent  TEXT    NOT NULL,
+    tool   TEXT    NOT NULL,
+    calls  INTEGER NOT NULL,
+    PRIMARY KEY (memory, agent, tool)
 ) STRICT, WITHOUT ROWID;
 
 -- The inbox.

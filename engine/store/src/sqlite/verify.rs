@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use baton_types::entry::Entry;
-use baton_types::id::{AgentId, ContentHash, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, ToolId};
 use rusqlite::Transaction;
 
 use super::collect::hashes_in;
@@ -117,14 +117,16 @@ fn one_run(file: &Transaction<'_>, run: &RunRow, look: &mut Look, found: &mut Ve
 }
 
 fn memories(file: &Transaction<'_>, _look: &mut Look, found: &mut Verification) -> Result<(), StoreError> {
-    let mut statement = file.prepare("SELECT agent, tool FROM memories")?;
-    let pairs =
-        statement.query_map([], |row| Ok((AgentId::new(row.get::<_, String>(0)?), ToolId::new(row.get::<_, String>(1)?))))?;
+    let mut statement = file.prepare("SELECT memory, agent, tool FROM memories")?;
+    let keys = statement.query_map([], |row| {
+        let text = |index| row.get::<_, String>(index);
+        Ok((MemoryId::new(text(0)?), AgentId::new(text(1)?), ToolId::new(text(2)?)))
+    })?;
     let mut memories = 0;
-    for pair in pairs {
-        let (agent, tool) = pair?;
+    for key in keys {
+        let (memory, agent, tool) = key?;
         memories += 1;
-        match reader::recall(file, &agent, &tool, usize::MAX) {
+        match reader::recall(file, &memory, &agent, &tool, usize::MAX) {
             Ok(calls) => found.logged += calls.len() as u64,
             Err(error) => found.findings.push(error.to_string()),
         }

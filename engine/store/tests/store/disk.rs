@@ -8,7 +8,7 @@ use baton_types::json::Json;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};
+use crate::support::{OnDisk, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence};
 
 #[tokio::test]
 async fn everything_is_there_after_closing_and_opening() {
@@ -29,7 +29,7 @@ async fn everything_is_there_after_closing_and_opening() {
     assert_eq!(disk.store.run(&run).await.expect("readable"), before);
     assert_eq!(disk.store.entries(&run, 0, 10).await.expect("readable"), written.entries);
     assert_eq!(disk.store.content(hash).await.expect("readable"), Some(bytes));
-    assert_eq!(disk.store.recall(&AgentId::new("analyst"), &ToolId::new("save"), 9).await.expect("readable").len(), 1);
+    assert_eq!(disk.store.recall(&memory(), &AgentId::new("analyst"), &ToolId::new("save"), 9).await.expect("readable").len(), 1);
     let waiting = disk.store.take_commands(&run, 0).await.expect("readable");
     assert_eq!(waiting, [(command, Json::of("answer").expect("JSON"))]);
     assert_eq!(disk.store.take_over(&run, "later").await.expect("there"), 2, "the epoch goes on from where it was");
@@ -265,7 +265,7 @@ async fn what_is_missing_beside_entries_is_noticed() {
             "task" => disk.store.task_entries(&run, &"0".into(), u64::MAX).await.map(drop),
             "runs" => disk.store.runs().await.map(drop),
             "run" => disk.store.run(&other).await.map(drop),
-            "recall" => disk.store.recall(&AgentId::new("analyst"), &ToolId::new("save"), 9).await.map(drop),
+            "recall" => disk.store.recall(&memory(), &AgentId::new("analyst"), &ToolId::new("save"), 9).await.map(drop),
             _ => disk.store.take_commands(&run, 0).await.map(drop),
         };
         assert!(matches!(said, Err(StoreError::Corrupt { .. })), "{damage}: {said:?}");

@@ -8,7 +8,7 @@ use baton_types::entry::{Entry, FinalState, ForkPoint, Recorded, RunEnded};
 use baton_types::id::{AgentId, RunId, ToolId};
 use baton_types::json::Json;
 
-use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};
+use crate::support::{OnDisk, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence};
 
 /// Returns an entry that names a content, as documents do.
 fn naming(seq: u64, bytes: &[u8]) -> Arc<Recorded> {
@@ -70,7 +70,7 @@ async fn the_runs_that_ended_first_go_with_what_only_they_named() {
     }
     assert!(has_content(&disk.store, b"shared").await);
     assert_eq!(disk.store.entries(&run_id("c"), 0, 9).await.expect("readable"), before);
-    let recalled = disk.store.recall(&AgentId::new("analyst"), &ToolId::new("save"), 9).await.expect("readable");
+    let recalled = disk.store.recall(&memory(), &AgentId::new("analyst"), &ToolId::new("save"), 9).await.expect("readable");
     assert_eq!(recalled.len(), 5, "memories outlive their runs");
     disk.store.append(batch(&run_id("b"), 2, 1)).await.expect("a run that stays goes on");
     let gone = disk.store.append(batch(&run_id("a"), 3, 1)).await.expect_err("it is gone");
@@ -185,6 +185,7 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
             job: "job".into(),
             configs: content(&[7; 200]).0,
             folder: None,
+            memory: "job".into(),
             request: "do".into(),
             inputs: Json::null(),
             model: None,

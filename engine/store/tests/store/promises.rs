@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use baton_store::{Batch, MemoryStore, NewRun, RunSummaryUpdate, Store, StoreError};
+use baton_store::{Batch, LoggedCall, MemoryStore, NewRun, RunSummaryUpdate, Store, StoreError};
 use baton_types::entry::ForkPoint;
-use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use tokio::task::JoinSet;
 
-use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};
+use crate::support::{OnDisk, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence};
 
 /// Makes of each promise a test with the store in memory and one with the store on disk.
 macro_rules! promises {
@@ -45,6 +45,7 @@ promises!(
     contents_are_kept_once_under_their_hash,
     a_large_content_comes_back_whole,
     memories_are_recalled_oldest_first,
+    a_memory_is_read_by_its_owner_alone,
     runs_are_listed_newest_first,
     commands_wait_until_a_batch_consumes_them,
     a_command_wakes_who_subscribed,
@@ -126,7 +127,7 @@ async fn a_refused_batch_changes_nothing(store: Arc<dyn Store>) {
     assert_eq!(store.run(&run).await.expect("readable"), before);
     assert!(sequence(&*store, &run).await.is_empty());
     assert_eq!(store.content(hash).await.expect("readable"), None);
-    assert!(store.recall(&AgentId::new("analyst"), &ToolId::new("think"), 9).await.expect("readable").is_empty());
+    assert!(store.recall(&memory(), &AgentId::new("analyst"), &ToolId::new("think"), 9).await.expect("readable").is_empty());
     assert_eq!(store.take_commands(&run, 0).await.expect("readable").len(), 1);
 
     store.append(full).await.expect("the same batch, in its place");
@@ -271,6 +272,20 @@ async fn a_large_content_comes_back_whole(store: Arc<dyn Store>) {
     assert_eq!(store.content(hash).await.expect("readable"), Some(large));
 }
 
+async fn a_memory_is_read_by_its_owner_alone(store: Arc<dyn Store>) {
+    let run = owned_run(&*store, "a").await;
+    let keys = ["job q3 in /a", "job q3 in /b", "job q3", "project /a"];
+    let call = |key: &str| LoggedCall { memory: MemoryId::new(key), ..logged("analyst", "save", key) };
+    store.append(Batch { logged: keys.iter().copied().map(call).collect(), ..batch(&run, 0, 1) }).await.expect("its entry");
+    for key in keys {
+        let recalled =
+            store.recall(&MemoryId::new(key), &AgentId::new("analyst"), &ToolId::new("save"), 9).await.expect("readable");
+        assert_eq!(recalled, [(run.clone(), call(key))]);
+    }
+    let other = store.recall(&MemoryId::new("job q3 in /"), &AgentId::new("analyst"), &ToolId::new("save"), 9).await;
+    assert!(other.expect("readable").is_empty());
+}
+
 async fn memories_are_recalled_oldest_first(store: Arc<dyn Store>) {
     let (first, second) = (owned_run(&*store, "a").await, owned_run(&*store, "b").await);
     let remember = |text: &str| logged("analyst", "save", text);
@@ -281,7 +296,7 @@ async fn memories_are_recalled_oldest_first(store: Arc<dyn Store>) {
     store.append(Batch { logged: vec![remember("4")], ..batch(&first, 1, 1) }).await.expect("in the first again");
     let recall = |limit| {
         let store = Arc::clone(&store);
-        async move { store.recall(&AgentId::new("analyst"), &ToolId::new("save"), limit).await.expect("readable") }
+        async move { store.recall(&memory(), &AgentId::new("analyst"), &ToolId::new("save"), limit).await.expect("readable") }
     };
     let all = recall(10).await;
     let runs: Vec<_> = all.iter().map(|(run, _)| run.as_str()).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_store::{Batch, LoggedCall, NewRun, SqliteStore, Store};
 use baton_types::document::Content;
 use baton_types::entry::{Control, ControlAction, Entry, Recorded};
-use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
@@ -80,6 +80,7 @@ pub(crate) fn content(bytes: &[u8]) -> (ContentHash, Content) {
 /// Returns a logged call of `agent` with `text` as its input.
 pub(crate) fn logged(agent: &str, tool: &str, text: &str) -> LoggedCall {
     LoggedCall {
+        memory: memory(),
         agent: AgentId::new(agent),
         tool: ToolId::new(tool),
         task: TaskId::root(),
@@ -87,6 +88,11 @@ pub(crate) fn logged(agent: &str, tool: &str, text: &str) -> LoggedCall {
         at: at(7),
         input: Json::of(text).expect("a text is JSON"),
     }
+}
+
+/// Returns the memory of every run, unless a test makes another.
+pub(crate) fn memory() -> MemoryId {
+    MemoryId::new("job tested")
 }
 
 /// Returns the sequence numbers of all entries of `run`.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FinalState;
 use crate::call::CallStatus;
-use crate::id::{ContentHash, JobId, RunId, TaskId};
+use crate::id::{ContentHash, JobId, MemoryId, RunId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::money::Price;
@@ -25,6 +25,8 @@ pub struct RunStarted {
     /// The folder the job was read from, for `exec` tools and for saying that it changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
+    /// The owner of its agents' long-term memories. Forks and resumed runs keep it.
+    pub memory: MemoryId,
     /// The request of the root task, rendered.
     pub request: String,
     /// The typed inputs of the job.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use baton_store::{Batch, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
-use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use tokio::sync::watch;
 
@@ -124,8 +124,14 @@ impl Store for Watched {
         self.store.put_content(hash, content).await
     }
 
-    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
-        self.store.recall(agent, tool, limit).await
+    async fn recall(
+        &self,
+        memory: &MemoryId,
+        agent: &AgentId,
+        tool: &ToolId,
+        limit: usize,
+    ) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+        self.store.recall(memory, agent, tool, limit).await
     }
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {

@@ -1,0 +1,51 @@
+//! The project of a job: the folder around the job's own with a `baton.json`.
+//!
+//! It is found from the job's folder. The current folder may belong to another project, which must neither lend its files to a
+//! job that somebody sent nor show it any memories.
+
+use std::path::{Path, PathBuf};
+
+use baton_config::{Project, ProjectMemory};
+use baton_types::id::{JobId, MemoryId};
+
+use crate::exit::Failure;
+use crate::place::{PROJECT_FILE, Place, read_project, within_project};
+
+/// The project of a job.
+pub(crate) struct JobProject {
+    /// Its folder, without links.
+    pub(crate) folder: PathBuf,
+    pub(crate) settings: Project,
+}
+
+impl JobProject {
+    /// Returns the project of the job in `job`, if there is one. `job` has no links.
+    pub(crate) fn of(place: &Place, job: &Path) -> Result<Option<Self>, Failure> {
+        let Some(folder) = within_project(job).find(|folder| baton_files::is_there(&folder.join(PROJECT_FILE))) else {
+            return Ok(None);
+        };
+        let settings = read_project(place, &folder.join(PROJECT_FILE))?;
+        Ok(Some(Self { folder: folder.to_owned(), settings }))
+    }
+}
+
+/// Returns the owner of the long-term memories of the job `id` in `folder`, which has no links.
+///
+/// The key has the job's folder: as a path in the project if the runs are kept in the same project, so that a project can be
+/// moved with its memories, and otherwise as an absolute path. Another folder never gives the same key in the same store.
+pub(crate) fn memory(place: &Place, id: &JobId, folder: &Path) -> Result<MemoryId, Failure> {
+    let Some(JobProject { folder: project, settings }) = JobProject::of(place, folder)? else {
+        return Ok(MemoryId::of_job(id, Some(folder)));
+    };
+    let store = place.store_file();
+    let known = store.as_deref().and_then(|store| store.ancestors().find_map(|above| above.canonicalize().ok()));
+    let is_kept_inside = known.is_some_and(|known| known.starts_with(&project));
+    let in_project = |folder: &Path| match folder.strip_prefix(&project) {
+        Ok(inner) if is_kept_inside => Path::new(".").join(inner),
+        _ => folder.to_owned(),
+    };
+    Ok(match settings.memory {
+        Some(ProjectMemory::Project) => MemoryId::of_project(&in_project(&project)),
+        Some(ProjectMemory::Job) | None => MemoryId::of_job(id, Some(&in_project(folder))),
+    })
+}
