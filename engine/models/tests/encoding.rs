@@ -14,7 +14,7 @@ use baton_types::config::Modalities;
 use baton_types::document::{Content, DocumentVersion};
 use baton_types::id::{ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
-use baton_types::message::{Message, Part, Role};
+use baton_types::message::{Message, Part, Role, framed};
 use baton_types::model::ToolDefinition;
 use baton_types::path::DocumentPath;
 use baton_types::time::Timestamp;
@@ -168,7 +168,7 @@ fn count(value: &Value, found: &mut usize) {
     match value {
         Value::String(text) if text == HOSTILE => *found += 1,
         Value::String(text) => {
-            for part in text.split("\n\n") {
+            for part in text.split("\n") {
                 if let Ok(inner @ Value::Object(_)) = serde_json::from_str::<Value>(part) {
                     count(&inner, found);
                 }
@@ -260,8 +260,8 @@ fn where_templates_want_plain_contents_every_message_has_one_and_texts_are_one_s
     let body = conversation.body("llamacpp");
     let [_system, user, calls, result] = said(&body).as_slice() else { panic!("four messages: {body}") };
     let texts: Vec<&str> = user["content"].as_str().unwrap().split("\n\n").collect();
-    assert_eq!((texts.len(), texts[2]), (3, "Look."), "{user}");
-    assert_eq!(serde_json::from_str::<Value>(texts[0]).unwrap()["source"]["data"], "a\n1\n");
+    assert_eq!((texts.len(), texts[2]), (3, framed("request", "Look.").as_str()), "{user}");
+    assert_eq!(serde_json::from_str::<Value>(texts[0].lines().nth(1).unwrap()).unwrap()["source"]["data"], "a\n1\n");
     assert_eq!((&calls["content"], calls["tool_calls"].as_array().map(Vec::len)), (&json!(""), Some(1)));
     assert!(result["content"].is_string());
 

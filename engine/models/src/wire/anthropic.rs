@@ -31,13 +31,11 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     if let Some(schema) = request.result {
         within(&mut body, "output_config", "format", json!({"type": "json_schema", "schema": schema}));
     }
-    if !request.system.is_empty() {
-        let mut prompt = json!({"type": "text", "text": request.system});
-        if let Some(mark) = mark {
-            prompt["cache_control"] = mark;
-        }
-        body.insert("system".to_owned(), json!([prompt]));
+    let mut prompt = json!({"type": "text", "text": request.prompt()});
+    if let Some(mark) = mark {
+        prompt["cache_control"] = mark;
     }
+    body.insert("system".to_owned(), json!([prompt]));
     body
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use baton_types::call::{CallError, CallStatus, ModelCall};
 use baton_types::document::{Content, DocumentVersion};
-use baton_types::entry::Said as SaidMeanwhile;
+use baton_types::entry::{Notice, Said as SaidMeanwhile};
 use baton_types::id::{CallId, ContentHash};
 use baton_types::json::Json;
-use baton_types::message::{Message, Part, Role, part_block, repeat_hint};
+use baton_types::message::{Message, Part, Role, framed, part_block, repeat_hint};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub struct Said<'a> {
 /// A piece of a message.
 #[derive(Debug)]
 pub enum Piece<'a> {
-    /// Words.
+    /// Text: the model's own, or a part in its frame.
     Text(Cow<'a, str>),
     /// A call that the model made.
     Call {
@@ -76,16 +76,16 @@ impl Document<'_> {
         self.version.reference().to_string()
     }
 
-    /// Returns the block as text, for a model that does not accept the document's type. The document's own text is a
-    /// string in it, so it cannot end the block. Bytes that are no text are left out.
+    /// Returns the block as text in its frame, for a model that does not accept the document's type. Bytes that are no text
+    /// are left out.
     pub fn envelope(&self) -> String {
         if self.data("base64").is_none() {
-            return self.block.to_string();
+            return framed("document", &self.block.to_string());
         }
         let mut record = self.block.clone();
         let reason = "you are not shown documents of this type; tools can read them";
         record["source"] = json!({"type": "omitted", "media_type": self.media_type(), "reason": reason});
-        record.to_string()
+        framed("document", &record.to_string())
     }
 
     /// Returns the text, if it is one.
@@ -164,8 +164,10 @@ impl Said<'_> {
 
 fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Content>) -> Piece<'a> {
     let block = |part| part_block(part, &|hash| contents.get(&hash).cloned());
+    let framed_block = |kind| Piece::Text(Cow::Owned(framed(kind, &block(part).to_string())));
     match part {
-        Part::Request(text) | Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
+        Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
+        Part::Request(text) => Piece::Text(Cow::Owned(framed("request", text))),
         Part::Items(items) => Piece::Items(items),
         Part::Call { call, asked } => Piece::Call { id: ids.of(call, asked), tool: tool_name(&asked.tool), input: input(asked) },
         Part::Result { call, asked, result, repeat, said } => {
@@ -185,13 +187,13 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
             }
         }
         Part::Document(version) => Piece::Document(Document { version, block: block(part) }),
-        Part::Notice(_) => Piece::Text(Cow::Owned(block(part)["text"].as_str().unwrap_or_default().to_owned())),
-        Part::Question { .. }
-        | Part::Attempt { .. }
-        | Part::Pointer(_)
-        | Part::Repeated(_)
-        | Part::Conflict { .. }
-        | Part::Summary { .. } => Piece::Text(Cow::Owned(block(part).to_string())),
+        Part::Notice(Notice::Steer { text }) => Piece::Text(Cow::Owned(framed("person", text))),
+        Part::Notice(notice) => Piece::Text(Cow::Owned(framed("notice", &notice.text()))),
+        Part::Question { .. } => framed_block("question"),
+        Part::Attempt { .. } => framed_block("attempt"),
+        Part::Pointer(_) | Part::Repeated(_) => framed_block("record"),
+        Part::Conflict { .. } => framed_block("conflict"),
+        Part::Summary { .. } => framed_block("summary"),
     }
 }
 

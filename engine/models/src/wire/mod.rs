@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use baton_schema::provider::{CompiledTool, Target};
 use baton_types::config::Modalities;
+use baton_types::message::FRAME_NOTE;
 use serde_json::{Map, Value, json};
 
 /// Largest number of bytes of one answer, streamed or not (default).
@@ -158,6 +159,14 @@ pub struct WireRequest<'a> {
     pub features: Features,
 }
 
+impl WireRequest<'_> {
+    /// Returns the system prompt with the explanation of frames.
+    fn prompt(&self) -> String {
+        let gap = if self.system.is_empty() { "" } else { "\n\n" };
+        [self.system, gap, FRAME_NOTE].concat()
+    }
+}
+
 /// Why bytes were not an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
@@ -199,9 +208,8 @@ impl Dialect {
         body.pop();
         body.extend_from_slice(format!(",\"{list}\":[").as_bytes());
         // Where the head has no place for the system prompt, it is the first message.
-        let opening = matches!(self, Self::Chat | Self::Ollama).then_some(request.system).filter(|system| !system.is_empty());
-        if let Some(system) = opening {
-            let message = json!({"role": "system", "content": system});
+        if matches!(self, Self::Chat | Self::Ollama) {
+            let message = json!({"role": "system", "content": request.prompt()});
             serde_json::to_writer(&mut body, &message).expect("a JSON tree always serialises");
             if !said.is_empty() {
                 body.push(b',');

@@ -35,9 +35,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
         let format = json!({"type": "json_schema", "name": "result", "strict": true, "schema": schema});
         within(&mut body, "text", "format", format);
     }
-    if !request.system.is_empty() {
-        body.insert("instructions".to_owned(), Value::from(request.system));
-    }
+    body.insert("instructions".to_owned(), Value::from(request.prompt()));
     body
 }
 

@@ -198,7 +198,7 @@ impl<'a> Block<'a> {
                 text,
                 note: "replaces your turns up to through_turn; documents can be loaded again",
             },
-            Part::Notice(notice) => Self::Notice { text: notice_text(notice) },
+            Part::Notice(notice) => Self::Notice { text: notice.text() },
         }
     }
 }
@@ -255,33 +255,35 @@ fn diff(before: Option<Content>, current: Option<Content>) -> Value {
     Value::from(unified)
 }
 
-/// Returns a notice of the engine to an agent as text.
-fn notice_text(notice: &Notice) -> String {
-    match notice {
-        Notice::Reminder { count, reason } => {
-            let what = match reason {
-                ReminderReason::Empty => "Your last turn was empty",
-                ReminderReason::TextOnly => "Your last turn was text only",
-                ReminderReason::InvalidResult => {
-                    "Your last turn's text does not meet the schema that is promised for your result"
-                }
-                ReminderReason::Malformed => {
-                    "The arguments of no call of your last turn could be read; nothing of it was executed"
-                }
-                ReminderReason::Cut => "Your last turn was cut because it was too long; nothing of it was executed",
-                ReminderReason::Filtered => "Your last turn was withheld by the provider; nothing of it was executed",
-                ReminderReason::Declined => "Your last turn was a refusal",
-            };
-            format!("{what}. Use a tool, and finish with a handoff. Reminder {count} of 2: after that the task fails.")
+impl Notice {
+    /// Returns the text.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Reminder { count, reason } => {
+                let what = match reason {
+                    ReminderReason::Empty => "Your last turn was empty",
+                    ReminderReason::TextOnly => "Your last turn was text only",
+                    ReminderReason::InvalidResult => {
+                        "Your last turn's text does not meet the schema that is promised for your result"
+                    }
+                    ReminderReason::Malformed => {
+                        "The arguments of no call of your last turn could be read; nothing of it was executed"
+                    }
+                    ReminderReason::Cut => "Your last turn was cut because it was too long; nothing of it was executed",
+                    ReminderReason::Filtered => "Your last turn was withheld by the provider; nothing of it was executed",
+                    ReminderReason::Declined => "Your last turn was a refusal",
+                };
+                format!("{what}. Use a tool, and finish with a handoff. Reminder {count} of 2: after that the task fails.")
+            }
+            Self::LastTurn { limit } => {
+                format!("{limit} is reached. This is your last turn: hand off what you have now. No other tool is accepted.")
+            }
+            Self::Summarise { through_turn } => format!(
+                "Your conversation comes near the end of what can be sent. Your turns up to turn {through_turn} are about to be \
+                 replaced by your next text: write down what you need of them to continue (what was asked, decided and found, which \
+                 documents matter, what is left to do). Call no tool in this turn."
+            ),
+            Self::Steer { text } => format!("A person says: {text}"),
         }
-        Notice::LastTurn { limit } => {
-            format!("{limit} is reached. This is your last turn: hand off what you have now. No other tool is accepted.")
-        }
-        Notice::Summarise { through_turn } => format!(
-            "Your conversation comes near the end of what can be sent. Your turns up to turn {through_turn} are about to be \
-             replaced by your next text: write down what you need of them to continue (what was asked, decided and found, which \
-             documents matter, what is left to do). Call no tool in this turn."
-        ),
-        Notice::Steer { text } => format!("A person says: {text}"),
     }
 }

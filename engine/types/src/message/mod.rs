@@ -3,6 +3,7 @@
 //! A part names documents by hash. [`part_block`] resolves them and makes the JSON of a part.
 
 mod block;
+mod frame;
 mod weight;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::id::{AgentId, CallId};
 use crate::json::Json;
 
 pub use block::{contents_of, message_blocks, part_block, repeat_hint, write_hashed_form};
+pub use frame::{FRAME_NOTE, framed};
 pub use weight::{FRAME_BYTES, part_bytes, request_tokens};
 
 /// One message of a conversation.
