@@ -1,7 +1,8 @@
 //! Rule *end*: the first rule that applies ends the turn, once its last result is in.
 //!
-//! 1. An effective handoff ends the task with its result.
-//! 2. In a last turn the task ends `partial`, with the turn's text as its output.
+//! 1. An effective handoff ends the task with its result. In a last turn because of another limit than that of the task's
+//!    turns, the result is `partial`.
+//! 2. In a last turn without a handoff the task ends `partial`, with the turn's text as its output.
 //! 3. A result whose `after_execution` is `terminate` ends the task.
 //! 4. If every result went to the user, the task ends with the turn's message and the outputs.
 //! 5. Otherwise the agent is asked again.
@@ -16,7 +17,8 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
     let hands_off = |call: &&OpenCall| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop);
     let handed_off = calls.iter().filter(hands_off).find_map(|call| call.finish()?.result.clone());
     match (handed_off, calls.purpose.last_turn()) {
-        (Some(result), None) => draft.then(Step::end(task, result)),
+        // The last allowed turn is a turn as good as any other. Other limits cut the work short.
+        (Some(result), None | Some(LimitKind::Turns)) => draft.then(Step::end(task, result)),
         (Some(result), Some(limit)) => {
             let output = result.output.shown().into_owned();
             draft.then_end_partial_with(task, limit, output, result.documents.clone());

@@ -43,10 +43,17 @@ fn discard(draft: &mut Draft<'_>, task: TaskIndex, missed: Missed) {
 /// Ends the task with the text of its turn.
 fn finish(draft: &mut Draft<'_>, task: TaskIndex) {
     let (of, text) = (draft.task(task), &*draft.calls(task).text);
-    let result = text_result(draft.run.configs(), of, text).unwrap_or_else(|()| Json::from(Value::from(text)));
+    let result = text_result(draft.run.configs(), of, text);
+    let is_whole = match of.last_turn() {
+        None => true,
+        // The last allowed turn may end the task like any other turn.
+        Some(LimitKind::Turns) => result.is_ok() && (of.question.is_some() || draft.agent(task).on_text == OnText::Handoff),
+        Some(_) => false,
+    };
+    let result = result.unwrap_or_else(|()| Json::from(Value::from(text)));
     match of.last_turn() {
-        Some(limit) => draft.then_end_partial(task, limit, result),
-        None => draft.then(Step::end(task, CallResult::success(result))),
+        Some(limit) if !is_whole => draft.then_end_partial(task, limit, result),
+        Some(_) | None => draft.then(Step::end(task, CallResult::success(result))),
     }
 }
 

@@ -189,17 +189,12 @@ fn a_cancelled_task_tells_its_caller_and_takes_all_below_it_along() {
 }
 
 #[test]
-fn the_turn_limit_sets_a_last_turn_aside_and_the_result_is_partial() {
+fn a_handoff_in_the_last_turn_that_the_turn_limit_allows_completes_the_task() {
     let turns = Limits { turns: Some(3), ..Limits::default() };
     let sim = with_root(Sim::new(&delegating(limited(turns))))
         .agent("child", [turn([call("work", "a")]), turn([call("work", "b")]), turn([handoff("as far as I came")])])
         .start();
-    let partial = Expected {
-        code: Some(ErrorCode::LimitReached),
-        limit: Some(LimitKind::Turns),
-        ..expected(FinalState::Completed, CallStatus::Partial, r#""as far as I came""#)
-    };
-    check_ending("turns", &sim, &partial);
+    check_ending("turns", &sim, &expected(FinalState::Completed, CallStatus::Success, r#""as far as I came""#));
     let request = sim.request("0/1.1");
     let offered: Vec<&str> = request.tools.iter().map(|tool| tool.id.as_str()).collect();
     assert_eq!(offered, ["handoff"], "the last turn offers a handoff only");
@@ -208,7 +203,7 @@ fn the_turn_limit_sets_a_last_turn_aside_and_the_result_is_partial() {
 #[test]
 fn a_last_turn_that_does_something_else_still_ends_partial() {
     let turns = Limits { turns: Some(1), ..Limits::default() };
-    for last in [turn([call("work", "a")]), says(""), says("half of it"), turn([route("grandchild", "more")])] {
+    for last in [turn([call("work", "a")]), says(""), turn([route("grandchild", "more")])] {
         let sim = with_root(Sim::new(&delegating(limited(turns.clone())))).agent("child", [last.clone()]).start();
         sim.assert_over();
         let child = &sim.ledger.tasks[&TaskId::from("0/1.1")];
@@ -218,6 +213,24 @@ fn a_last_turn_that_does_something_else_still_ends_partial() {
         assert_eq!(sim.executions("0/1.1/1.1"), 0, "{last:?}");
         assert_eq!(sim.ledger.tasks.len(), 2, "{last:?}");
     }
+}
+
+#[test]
+fn a_handoff_in_a_last_turn_for_another_limit_is_partial() {
+    let tokens = Limits { tokens: Some(1_000), ..Limits::default() };
+    let child = limited(tokens).settings(json!({"max_tokens": 100}));
+    let sim = with_root(Sim::new(&delegating(child)))
+        .agent_with("child", |prompted| {
+            let is_last = prompted.request.tools.len() == 1;
+            Ok(turn([if is_last { handoff("as far as I came") } else { call("work", &prompted.turn.to_string()) }]))
+        })
+        .start();
+    let partial = Expected {
+        code: Some(ErrorCode::LimitReached),
+        limit: Some(LimitKind::Tokens),
+        ..expected(FinalState::Completed, CallStatus::Partial, r#""as far as I came""#)
+    };
+    check_ending("tokens", &sim, &partial);
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn limits_of_the_tool_that_delegates_come_before_those_of_the_agent() {
         .tools([function("work"), tight]);
     let sim = Sim::new(&draft)
         .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
-        .agent("child", [turn([handoff("at once")])])
+        .agent("child", [turn([call("work", "x")])])
         .start();
     sim.assert_over();
     assert_eq!(sim.task("0/1.1").result.as_ref().map(|result| result.status), Some(CallStatus::Partial));
