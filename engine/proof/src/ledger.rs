@@ -133,6 +133,8 @@ pub struct TaskBook {
     known: BTreeMap<String, u32>,
     /// The versions that its next request shows, unless there is no room.
     arrived: Vec<DocumentRef>,
+    /// Documents written for outputs that the next request has no room for.
+    kept: Vec<DocumentRef>,
     /// Somebody cancelled it.
     cancelled: bool,
     /// The number of the question that it is.

@@ -1,8 +1,8 @@
 //! Judges one value by one schema, in time that is linear in the value.
 //!
-//! A subschema that references lead to may judge the same value on many paths: its verdict is kept per subschema and
-//! value, so choices within choices are not tried again at every level. A budget of steps bounds the rest. A value that
-//! exceeds it is reported as too costly, never judged by halves.
+//! References can lead to one subschema and one value on many paths. The verdict is kept per subschema and value, so choices
+//! within choices are not tried again at every level. A budget of steps bounds the rest. A value that exceeds the budget or
+//! the depth is an error; no partial verdict is returned.
 
 use std::collections::{HashMap, HashSet};
 
@@ -236,7 +236,11 @@ impl<'w> Walk<'w> {
 
     /// Collects what the rules of a subschema judge, which `value` meets.
     fn judged_by<'v>(&mut self, node: NodeId, value: &'v Value, scope: ScopeId, judged: &mut Judged<'v>) {
-        if !self.take_step() || self.depth >= MAX_DEPTH {
+        if !self.take_step() {
+            return;
+        }
+        if self.depth >= MAX_DEPTH {
+            self.stop = Some(Stop::TooDeep);
             return;
         }
         let scope = self.enter(node, scope);

@@ -6,6 +6,7 @@ use rpds::{RedBlackTreeMapSync, VectorSync};
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CallId, ContentHash, TaskId};
+use crate::json::Json;
 use crate::path::DocumentPath;
 use crate::principal::Principal;
 use crate::time::Timestamp;
@@ -42,6 +43,15 @@ pub struct ContentFacts {
     /// The first words of a text, or what kind of data it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
+}
+
+/// Returns the content of a document that holds `output`, its MIME type and the ending of its path: a string as plain text,
+/// any other value as JSON.
+pub fn output_content(output: &Json) -> (Content, &'static str, &'static str) {
+    match output.value() {
+        serde_json::Value::String(text) => (text.into_bytes().into(), "text/plain", "txt"),
+        _ => (output.text().as_bytes().into(), "application/json", "json"),
+    }
 }
 
 /// A write that a tool, a person or the job asks for.

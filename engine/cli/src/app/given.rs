@@ -17,10 +17,20 @@ pub(crate) fn text_or_stdin(text: String, empty: &str) -> Result<String, Failure
         std::io::stdin().read_to_string(&mut text)?;
         text.truncate(text.trim_end().len());
     }
-    if text.trim().is_empty() {
-        return Err(Failure::Usage(empty.to_owned()));
+    non_empty(text, empty)
+}
+
+fn non_empty(text: String, empty: &str) -> Result<String, Failure> {
+    if text.trim().is_empty() { Err(Failure::Usage(empty.to_owned())) } else { Ok(text) }
+}
+
+/// Returns the request in `text`: the text itself, the content of stdin for `-`, or the content of FILE for `@FILE`. An empty
+/// request is refused with the message `empty`.
+pub(crate) fn given_text(place: &Place, text: String, empty: &str) -> Result<String, Failure> {
+    if text.starts_with('@') {
+        return non_empty(text_or_file(place, text)?, empty);
     }
-    Ok(text)
+    text_or_stdin(text, empty)
 }
 
 /// Returns `text`, or the content of FILE if `text` is `@FILE`. A text that begins with `@` is written with `@@`.

@@ -7,7 +7,7 @@ use baton_types::config::RUN_SCRIPT;
 use baton_types::limits::{Limits, MAX_DOLLARS};
 use clap::{Args, ValueHint};
 
-use crate::app::{Ending, builder, complete, document, finish, run_failure, text_or_file, text_or_stdin};
+use crate::app::{Ending, builder, complete, document, finish, given_text, run_failure, text_or_file};
 use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
 use crate::job;
@@ -70,7 +70,7 @@ fn dollars(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let job = job::load_with(place, &args.job, args.script.as_deref())?;
     let options = StartOptions {
-        request: args.request.map(|text| text_or_stdin(text_or_file(place, text)?, NO_REQUEST)).transpose()?,
+        request: args.request.map(|text| given_text(place, text, NO_REQUEST)).transpose()?,
         inputs: args
             .inputs
             .into_iter()

@@ -71,8 +71,9 @@ struct RunFinding {
 async fn verify_run(found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
     let engine = engine(&found.store)?;
     let started = engine.started(found.id()).await.map_err(run_failure)?;
-    let configs = engine.pinned_configs(&started).await.map_err(run_failure)?;
-    let mut checker = Checker::new(&configs);
+    // The past that a fork shares was made under the configs of the run that it continues.
+    let unstarted = engine.unstarted(found.id()).await.map_err(run_failure)?;
+    let mut checker = Checker::new(unstarted.configs());
     let mut pages = found.pages();
     while let Some(page) = pages.next().await? {
         for adoption in page.iter().filter_map(|recorded| recorded.entry.adopts()) {

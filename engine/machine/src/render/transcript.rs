@@ -199,7 +199,7 @@ impl Transcript {
 
     /// Returns the approximate number of bytes that the conversation holds in memory, without contents of documents.
     pub fn weight(&self) -> usize {
-        self.weight
+        self.weight + parts_weight(&self.request_parts)
     }
 
     fn offer(&self) -> &Offer {
@@ -316,8 +316,11 @@ impl Transcript {
         (self.hash, self.weight) = (ContentHash::of(b"conversation"), 0);
         messages[..self.opening].iter().for_each(|message| self.push(Arc::clone(message)));
         self.say(opening.role, parts);
-        messages[kept..].iter().for_each(|message| self.push(Arc::clone(message)));
-        self.held = held_in(&self.messages).collect();
+        self.held = held_in(&self.messages).chain(held_in(&messages[kept..])).collect();
+        for message in &messages[kept..] {
+            let message = self.without_lost(message);
+            self.push(message);
+        }
     }
 
     fn settle(&mut self, call: &CallId, change: impl FnOnce(&mut PendingCall)) {
@@ -330,6 +333,7 @@ impl Transcript {
     /// Renders the results of the turn before, in call order, and before the first turn the task's own request. `requested`
     /// lists the contents for which there is no room. A call without a result still waits; only a question sees one.
     fn flush(&mut self, requested: &ModelRequested) {
+        let pointers: HashSet<&DocumentRef> = requested.pointers.iter().collect();
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
             let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, 0, Vec::new()));
@@ -337,7 +341,7 @@ impl Transcript {
                 keep(&mut result, &kept.output);
             }
             parts.push(result);
-            parts.extend(pending.documents.drain(..).map(|part| self.fitting(part, &requested.pointers)));
+            parts.extend(pending.documents.drain(..).map(|part| self.fitting(part, &pointers)));
         }
         if !parts.is_empty() {
             self.say(Role::Tool, parts);
@@ -345,13 +349,13 @@ impl Transcript {
         if !self.request_parts.is_empty() {
             self.opening = self.messages.len();
             let parts = std::mem::take(&mut self.request_parts);
-            let parts = parts.into_iter().map(|part| self.fitting(part, &requested.pointers)).collect();
+            let parts = parts.into_iter().map(|part| self.fitting(part, &pointers)).collect();
             self.say(Role::User, parts);
         }
     }
 
     /// Returns `part`, or the record of its document if `pointers` names it or if the conversation holds it already.
-    fn fitting(&mut self, part: Part, pointers: &[DocumentRef]) -> Part {
+    fn fitting(&mut self, part: Part, pointers: &HashSet<&DocumentRef>) -> Part {
         match part {
             Part::Document(version) if pointers.contains(&version.reference()) => Part::Pointer(version),
             Part::Document(version) if !self.held.insert(version.reference()) => Part::Repeated(version),
@@ -361,6 +365,19 @@ impl Transcript {
             }
             part => part,
         }
+    }
+
+    /// Returns `message`, in which a document that the conversation does not hold any more is no longer named as repeated.
+    fn without_lost(&self, message: &Arc<Message>) -> Arc<Message> {
+        let is_lost = |part: &Part| matches!(part, Part::Repeated(version) if !self.held.contains(&version.reference()));
+        if !message.parts.iter().any(is_lost) {
+            return Arc::clone(message);
+        }
+        let parts = message.parts.iter().map(|part| match part {
+            Part::Repeated(version) if is_lost(part) => Part::Pointer(Arc::clone(version)),
+            part => part.clone(),
+        });
+        Arc::new(Message { role: message.role, parts: parts.collect() })
     }
 
     fn say(&mut self, role: Role, parts: Vec<Part>) {
@@ -404,5 +421,9 @@ fn held_in(messages: &[Arc<Message>]) -> impl Iterator<Item = DocumentRef> {
 }
 
 fn message_weight(message: &Message) -> usize {
-    message.parts.iter().map(part_bytes).sum::<usize>() + message.parts.len() * size_of::<Part>()
+    parts_weight(&message.parts)
+}
+
+fn parts_weight(parts: &[Part]) -> usize {
+    parts.iter().map(part_bytes).sum::<usize>() + size_of_val(parts)
 }

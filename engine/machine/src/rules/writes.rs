@@ -101,7 +101,7 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
             "{} is at version {} and {known}; nothing was written. Read the current version and write again",
             conflict.path, conflict.current
         );
-        // What the tool returned would describe a write that did not happen.
+        // The tool's output is left out, since it describes a write that did not happen.
         let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
         return Ok((CallResult::error(CallStatus::Failed, error), conflicts));
     }

@@ -1,5 +1,7 @@
 //! One budget for everything new in a request: contents without room become records, and no returned work ends a task.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
@@ -8,7 +10,7 @@ use baton_types::entry::{Entry, ModelRequested};
 use baton_types::event::Outcome;
 use baton_types::id::{ContentHash, TaskId};
 use baton_types::limits::Limits;
-use baton_types::message::Part;
+use baton_types::message::{Part, request_tokens};
 use baton_types::model::ModelTurn;
 use serde_json::{Value, json};
 
@@ -302,4 +304,53 @@ fn a_part_that_was_not_shown_is_no_base_for_a_write() {
     sim.assert_over();
     assert_eq!(sim.result("0/2.1").error.map(|error| error.code), Some(ErrorCode::Conflict), "the part was kept as a document");
     assert_eq!(sim.result("0/4.1").status, CallStatus::Success, "a part that was shown is read");
+}
+
+#[test]
+fn a_document_is_counted_for_the_load_and_for_the_conflict_of_one_turn() {
+    let load = |_: &Execution| Outcome { loads: vec![reference("a.md", 1)], ..Outcome::success(json!("loaded")) };
+    let saves = |execution: &Execution| {
+        let length = execution.input.value()["x"].as_str().unwrap().parse().unwrap();
+        writes(json!("saved"), vec![write("a.md", &"l".repeat(length))])
+    };
+    let sim = Sim::new(&gathering("save load route_to_child"))
+        .agent("root", [delegations(1), turn([call("save", "5"), call("load", "x")]), turn([handoff("done")])])
+        .tool("save", saves)
+        .tool("load", load);
+    let sim = with_children(sim, |_| vec![turn([call("save", "4000")]), turn([handoff("saved, and not handed on")])]).start();
+    sim.assert_over();
+    assert_eq!(sim.result("0/2.1").error.map(|error| error.code), Some(ErrorCode::Conflict));
+    let (counted, request) = (requests(&sim)[2].input_tokens, sim.request("0"));
+    assert!(counted >= 2_000 && counted + 64 >= request_tokens(&request), "{counted} of {}", request_tokens(&request));
+}
+
+#[test]
+fn a_repeated_document_becomes_a_record_when_its_content_is_replaced() {
+    let load = |_: &Execution| Outcome { loads: vec![reference("a.md", 1)], ..Outcome::success(json!("loaded")) };
+    let works = |count| (0..count).map(|number: usize| turn([call("work", &number.to_string())]));
+    let mut turns = vec![turn([call("save", "x")]), turn([call("load", "x")])];
+    turns.extend(works(5));
+    turns.push(turn([call("load", "y")]));
+    turns.extend(works(3));
+    turns.push(turn([handoff("done")]));
+    let mut turns = turns.into_iter();
+    let (repeated, recorded) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let seen = (Rc::clone(&repeated), Rc::clone(&recorded));
+    let sim = Sim::new(&gathering("load work save"))
+        .agent_with("root", move |prompted| {
+            let parts = || prompted.request.messages.iter().flat_map(|message| &message.parts);
+            let count = |wanted: fn(&Part) -> bool| parts().filter(|part| wanted(part)).count();
+            let whole = count(|part| matches!(part, Part::Document(_)));
+            let named = count(|part| matches!(part, Part::Repeated(_)));
+            assert!(whole > 0 || named == 0, "turn {}: the repeated content is gone", prompted.turn);
+            seen.0.set(seen.0.get().max(named));
+            seen.1.set(seen.1.get().max(count(|part| matches!(part, Part::Pointer(_)))));
+            Ok(turns.next().expect("there are enough turns"))
+        })
+        .tool("load", load)
+        .tool("work", |_| Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, "e".repeat(3_600))))
+        .tool("save", |_| writes(json!("saved"), vec![write("a.md", "brief")]))
+        .start();
+    sim.assert_over();
+    assert_eq!((repeated.get(), recorded.get()), (1, 1), "it was repeated, and then a record");
 }

@@ -121,6 +121,7 @@ impl Ledger {
         let by_call = version.call.as_ref().and_then(|call| self.calls.get(call));
         // An output that a request has no room for is written after its call.
         let is_kept_output = path.starts_with("results/") && by_call.is_some_and(CallBook::is_finished);
+        // A question may show outputs of its master's calls.
         let may = is_kept_output || by_call.is_some_and(|call| call.runs() && version.task.as_ref() == Some(&call.task));
         let by_nobody = version.call.is_none() && version.task.is_none();
         self.rule(may || by_nobody, Invariant::OnlyTheGrantedIsUsed, || {
@@ -130,6 +131,9 @@ impl Ledger {
             call.wrote.push(version.reference());
         }
         if let Some(task) = version.task.as_ref().and_then(|task| self.tasks.get_mut(task)) {
+            if is_kept_output {
+                task.kept.push(version.reference());
+            }
             let seen = task.known.insert(path.clone(), version.version) == head;
             self.rule(seen, Invariant::VersionsFormAChain, || {
                 format!("{path} was written over by a task that has not seen version {head:?}")

@@ -50,6 +50,7 @@ impl Ledger {
             injected: created.documents.clone(),
             known: BTreeMap::new(),
             arrived: created.documents.clone(),
+            kept: Vec::new(),
             cancelled: false,
             question: None,
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_types::config::ModelSpec;
+use baton_types::document::DocumentRef;
 use baton_types::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
 use baton_types::id::TaskId;
 use baton_types::model::Usage;
@@ -42,6 +43,13 @@ impl Ledger {
         let (before, again, open) = (task.turns, task.interrupted, task.request.is_some());
         task.interrupted = false;
         task.turns = requested.turn;
+        let written = std::mem::take(&mut task.kept);
+        let named = |document: &DocumentRef| requested.kept.iter().any(|kept| kept.output.document == *document);
+        let unnamed: Vec<&DocumentRef> = written.iter().filter(|document| !named(document)).collect();
+        let missing = requested.kept.iter().map(|kept| &kept.output.document);
+        let missing: Vec<&DocumentRef> = missing
+            .filter(|document| self.heads.get(document.path.as_str()).is_none_or(|head| *head < document.version))
+            .collect();
         for document in std::mem::take(&mut task.arrived) {
             if !requested.pointers.contains(&document) {
                 let known = task.known.entry(document.path.as_str().to_owned()).or_default();
@@ -52,6 +60,14 @@ impl Ledger {
         task.request = Some(OpenRequest { turn, model, fell_from: None, input, reserved, cost });
         task.requested_at = seq;
         let expected = if again { before } else { before.saturating_add(1) };
+        let [unnamed, missing] =
+            [unnamed, missing].map(|documents| documents.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        self.rule(unnamed.is_empty(), Invariant::OnlyTheGrantedIsUsed, || {
+            format!("{unnamed} was written for an output of {id}, and the next request does not name it")
+        });
+        self.rule(missing.is_empty(), Invariant::RequestsAreReproducible, || {
+            format!("a request of {id} names {missing}, which does not exist")
+        });
         self.rule(unheard.is_none(), Invariant::RequestsAreReproducible, || {
             format!("{id} was asked for a summary, and nothing came of it")
         });
