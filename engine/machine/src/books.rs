@@ -30,14 +30,14 @@ impl Draft<'_> {
     ) {
         let (pointers, kept) = self.keep_left_out(task, &mut allotment);
         let (id, input_tokens, output_tokens) = (self.id(task), allotment.input_tokens, self.run.output_tokens(task));
-        let costs = self.run.prices(task).flatten().map(|price| price.worst_case(input_tokens, output_tokens));
+        let expected = self.run.counted(task).expected(input_tokens);
         let entry = ModelRequested {
             task: id.clone(),
             turn,
             model: self.run.model_name(task).unwrap_or_default().to_owned(),
             input_tokens,
-            reserved_tokens: input_tokens.saturating_add(output_tokens),
-            reserved_cost: costs.max().unwrap_or(Money::ZERO),
+            reserved_tokens: expected.saturating_add(output_tokens),
+            reserved_cost: self.run.highest_cost(task, expected, output_tokens),
             says_result_schema: !matches!(notice, Some(Notice::Summarise { .. })) && self.text_has_schema(task),
             steers,
             notice,
@@ -60,10 +60,9 @@ impl Draft<'_> {
     /// Settles the open request of `task`.
     pub(super) fn settle_request(&mut self, task: TaskIndex, used: Used) {
         let of = self.task(task);
-        let is_priced = self.run.price(task).is_some() || !of.reserved_cost.is_zero();
-        let (input_tokens, reserved_tokens) = (of.context_tokens.min(of.reserved_tokens), of.reserved_tokens);
-        let reserved_cost = is_priced.then_some(of.reserved_cost);
-        self.settle(task, None, used, (input_tokens, reserved_tokens, reserved_cost));
+        let Reservation { tokens, cost, input_tokens, input_cost: _ } = of.reservation;
+        let is_priced = self.run.price(task).is_some() || !cost.is_zero();
+        self.settle(task, None, used, (input_tokens, tokens, is_priced.then_some(cost)));
     }
 
     /// Settles an open request of a call's code.

@@ -305,3 +305,11 @@ pub struct OpenAsk {
     /// Money reserved for them; `None` where the price is not known.
     pub reserved_cost: Option<Money>,
 }
+
+impl OpenAsk {
+    /// Returns the amounts reserved for it. The cost of its input alone is not recorded; the whole cost bounds it.
+    pub(crate) fn reservation(&self) -> Reservation {
+        let cost = self.reserved_cost.unwrap_or_default();
+        Reservation { tokens: self.reserved_tokens, cost, input_tokens: self.input_tokens, input_cost: cost }
+    }
+}

@@ -47,8 +47,13 @@ impl Run {
         self.shared.started.as_ref()?.prices.get(model)
     }
 
+    /// Returns the highest cost of so many tokens among the models with a known price that may be asked for `task`.
+    pub(super) fn highest_cost(&self, task: TaskIndex, input: u64, output: u64) -> Money {
+        self.prices(task).flatten().map(|price| price.worst_case(input, output)).max().unwrap_or(Money::ZERO)
+    }
+
     /// Iterates over the prices of all models that may be asked for `task`; `None` for a price that is not known.
-    pub(super) fn prices(&self, task: TaskIndex) -> impl Iterator<Item = Option<&Price>> {
+    fn prices(&self, task: TaskIndex) -> impl Iterator<Item = Option<&Price>> {
         self.model_names(task).map(|model| self.price_of(model))
     }
 
@@ -64,9 +69,9 @@ impl Run {
         self.graph[task].agent().map_or(0, |agent| super::agent(&self.configs, agent).max_output_tokens)
     }
 
-    /// Returns the tokens of the next request of `task` and of the longest answer to it.
+    /// Returns the expected tokens of the next request of `task` and of the longest answer to it.
     pub(super) fn needed_tokens(&self, task: TaskIndex) -> u64 {
-        self.graph[task].context_tokens.saturating_add(self.output_tokens(task))
+        self.counted(task).expected(self.graph[task].context_tokens).saturating_add(self.output_tokens(task))
     }
 
     /// Returns the maximum number of tokens of a request of `task` and its answer together. It is the smallest of the task's

@@ -1,8 +1,10 @@
 //! Room within limits for one more task or one more request.
 //!
-//! If only the reservations of others are in the way, a request waits. If the spent amount and the request's own worst case
-//! exceed a limit, the limit is reached. The last turns of the callers above count as spent, since the callers wait for this
-//! task and it does not wait for them.
+//! If the spent amount and the request's own expected amount exceed a limit, the limit is reached. Otherwise a request may run
+//! beside others only while the upper bounds of all of them fit. Beyond that it waits until no other request is open under the
+//! limit. So requests side by side never exceed a limit together, and one request exceeds it by the error of its own estimate
+//! at most. The last turns of the callers above count as spent, since the callers wait for this task and it does not wait for
+//! them.
 
 use crate::limits_under;
 use crate::prelude::*;
@@ -50,16 +52,21 @@ impl Run {
         if !self.shared.has_budgets {
             return Admission::Now;
         }
-        let output = self.output_tokens(task);
-        let worst = input.saturating_add(output);
-        let (mut tokens, mut money) = (worst, self.worst_price(task, input, output));
+        let (expected, output) = (self.counted(task).expected(input), self.output_tokens(task));
+        let worst = expected.saturating_add(output);
+        let mut needed = Reservation {
+            tokens: worst,
+            cost: self.worst_price(task, expected, output),
+            input_tokens: input,
+            input_cost: self.worst_price(task, input, 0),
+        };
         if !last {
             // The maximum of a later last turn is set aside: the context with the answer to this request, and one more
             // answer.
-            tokens = tokens.saturating_add(worst.saturating_add(output));
-            money = money.plus(self.worst_price(task, worst, output));
+            needed.tokens = needed.tokens.saturating_add(worst.saturating_add(output));
+            needed.cost = needed.cost.plus(self.worst_price(task, worst, output));
         }
-        self.fits(task, tokens, money)
+        self.fits(task, needed)
     }
 
     /// Checks a request of a call's code against every limit of its task and above, in addition to the last turn of the task.
@@ -68,29 +75,40 @@ impl Run {
         if !self.shared.has_budgets {
             return Admission::Now;
         }
-        let held = self.graph[task].context_tokens.saturating_add(RESULT_TOKENS).saturating_add(output);
+        let context = self.counted(task).expected(self.graph[task].context_tokens);
+        let held = context.saturating_add(RESULT_TOKENS).saturating_add(output);
         let last = self.output_tokens(task);
-        let tokens = input.saturating_add(output).saturating_add(held).saturating_add(last);
-        self.fits(task, tokens, worst_cost.unwrap_or(Money::MAX).plus(self.worst_price(task, held, last)))
+        let cost = worst_cost.unwrap_or(Money::MAX);
+        let needed = Reservation {
+            tokens: input.saturating_add(output).saturating_add(held).saturating_add(last),
+            cost: cost.plus(self.worst_price(task, held, last)),
+            input_tokens: input,
+            input_cost: cost,
+        };
+        self.fits(task, needed)
     }
 
-    /// Checks `tokens` and `money` against every limit of `task`, of all tasks above it and of the run. The last turns of the
-    /// tasks above are included.
-    fn fits(&self, task: TaskIndex, mut tokens: u64, mut money: Money) -> Admission {
+    /// Checks `needed` against every limit of `task`, of all tasks above it and of the run. The last turns of the tasks above
+    /// are included.
+    fn fits(&self, task: TaskIndex, mut needed: Reservation) -> Admission {
         let shared = &self.shared;
         let mut later = false;
-        let mut check = |spent: u64, reserved: u64, needed: u64, allowed: Option<u64>, kind| {
+        // Each amount is spent, needed by this request, and the most that this request and the open ones may take.
+        let mut check = |[spent, needed, most]: [u64; 3], is_alone: bool, allowed: Option<u64>, kind| {
             let allowed = allowed?;
             if spent.saturating_add(needed) > allowed {
                 return Some(kind);
             }
-            later |= spent.saturating_add(reserved).saturating_add(needed) > allowed;
+            later |= !is_alone && spent.saturating_add(most) > allowed;
             None
         };
-        let mut check_all = |budget: &Budget, limits: &Limits, needed: (u64, Money), kinds: (LimitKind, LimitKind)| {
-            let allowed = limits.cost().map(Money::picos);
-            let money = check(budget.cost.picos(), budget.reserved_cost.picos(), needed.1.picos(), allowed, kinds.1);
-            check(budget.tokens, budget.reserved_tokens, needed.0, limits.tokens, kinds.0).or(money)
+        let mut check_all = |budget: &Budget, limits: &Limits, needed: Reservation, kinds: (LimitKind, LimitKind)| {
+            let (reserved, is_alone) = (budget.reserved, budget.reserved == Reservation::default());
+            let most = reserved.most_cost().plus(needed.most_cost());
+            let money = [budget.cost, needed.cost, most].map(Money::picos);
+            let money = check(money, is_alone, limits.cost().map(Money::picos), kinds.1);
+            let most = reserved.most_tokens().saturating_add(needed.most_tokens());
+            check([budget.tokens, needed.tokens, most], is_alone, limits.tokens, kinds.0).or(money)
         };
         let above = (LimitKind::TokensAbove, LimitKind::CostAbove);
         let mut reached = None;
@@ -98,23 +116,18 @@ impl Run {
         for holder in self.graph.upwards(task) {
             if holder != task {
                 let (input, output) = self.set_aside(holder, below);
-                tokens = tokens.saturating_add(input.saturating_add(output));
-                money = money.plus(self.worst_price(holder, input, output));
+                needed.tokens = needed.tokens.saturating_add(input.saturating_add(output));
+                needed.cost = needed.cost.plus(self.worst_price(holder, input, output));
             }
             let of = &self.graph[holder];
             if let Some(budget) = of.budget.as_deref() {
                 let kinds = if holder == task { (LimitKind::Tokens, LimitKind::Cost) } else { above };
-                reached = check_all(budget, &limits_under(&self.configs, of), (tokens, money), kinds).or(reached);
+                reached = check_all(budget, &limits_under(&self.configs, of), needed, kinds).or(reached);
             }
             below = holder;
         }
-        let whole = Budget {
-            tokens: shared.usage.total(),
-            reserved_tokens: shared.reserved_tokens,
-            cost: shared.cost.known,
-            reserved_cost: shared.reserved_cost,
-        };
-        let reached = reached.or(check_all(&whole, &self.configs.job.limits, (tokens, money), above));
+        let whole = Budget { tokens: shared.usage.total(), cost: shared.cost.known, reserved: shared.reserved };
+        let reached = reached.or(check_all(&whole, &self.configs.job.limits, needed, above));
         match reached {
             Some(kind) => Admission::Reached(kind),
             None if later => Admission::Later,
@@ -129,7 +142,8 @@ impl Run {
     fn set_aside(&self, caller: TaskIndex, callee: TaskIndex) -> (u64, u64) {
         let awaited = self.graph[caller].calls().filter(|call| call.is_awaited()).count() as u64;
         let results = awaited.saturating_mul(RESULT_TOKENS).saturating_add(self.output_tokens(callee));
-        (self.graph[caller].context_tokens.saturating_add(results), self.output_tokens(caller))
+        let context = self.counted(caller).expected(self.graph[caller].context_tokens);
+        (context.saturating_add(results), self.output_tokens(caller))
     }
 }
 

@@ -43,10 +43,10 @@ pub struct Shared {
     pub usage: Usage,
     /// Cost of all requests.
     pub cost: Cost,
-    /// Tokens reserved by open requests.
-    pub reserved_tokens: u64,
-    /// Money reserved by open requests.
-    pub reserved_cost: Money,
+    /// The amounts reserved for open requests.
+    pub reserved: Reservation,
+    /// For each model, the tokens that its provider counted for estimated ones.
+    pub counted: BTreeMap<String, Counted>,
     /// Calls of the whole run, counted as [`Task::calls`] are.
     pub calls: u32,
     /// Ready tasks, by the number of the entry that made them ready.

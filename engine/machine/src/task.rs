@@ -54,10 +54,8 @@ pub struct Task {
     pub(super) context: Option<Box<Context>>,
     /// The cost of the tokens that it used.
     pub(super) cost: Cost,
-    /// Tokens reserved for its open request.
-    pub(super) reserved_tokens: u64,
-    /// Money reserved for its open request.
-    pub(super) reserved_cost: Money,
+    /// The amounts reserved for its open request.
+    pub(super) reservation: Reservation,
     /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
     pub budget: Option<Box<Budget>>,
     /// Time spent ready or running, up to [`Task::working_since`].
@@ -100,7 +98,7 @@ impl Task {
 
     /// Returns the tokens and money reserved by its open request and by those of its calls' code.
     pub fn reserved(&self) -> (u64, Cost) {
-        let mut reserved = (self.reserved_tokens, Cost { known: self.reserved_cost, unpriced: 0 });
+        let mut reserved = (self.reservation.tokens, Cost { known: self.reservation.cost, unpriced: 0 });
         for ask in self.phase.calls().into_iter().flat_map(|calls| &calls.asks) {
             reserved.0 = reserved.0.saturating_add(ask.reserved_tokens);
             reserved.1.settle(ask.reserved_cost);
@@ -325,12 +323,10 @@ impl Streak {
 pub struct Budget {
     /// Tokens settled.
     pub tokens: u64,
-    /// Tokens reserved by open requests.
-    pub reserved_tokens: u64,
     /// Money settled.
     pub cost: Money,
-    /// Money reserved by open requests.
-    pub reserved_cost: Money,
+    /// The amounts reserved for open requests.
+    pub reserved: Reservation,
 }
 
 /// The fields that a question has in addition to those of a task.

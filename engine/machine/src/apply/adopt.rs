@@ -31,9 +31,8 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
         for within in run.graph.indices().filter(|task| run.graph.upwards(*task).any(|above| above == *index)) {
             let task = &run.graph[within];
             budget.tokens = budget.tokens.saturating_add(task.usage.total());
-            budget.reserved_tokens = budget.reserved_tokens.saturating_add(task.reserved_tokens);
             budget.cost = budget.cost.plus(task.cost.known);
-            budget.reserved_cost = budget.reserved_cost.plus(task.reserved_cost);
+            budget.reserved = budget.reserved.plus(task.reservation);
         }
         run.graph[*index].budget = Some(Box::new(budget));
     }

@@ -31,8 +31,7 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         context: None,
         usage: Usage::default(),
         cost: Cost::default(),
-        reserved_tokens: 0,
-        reserved_cost: Money::ZERO,
+        reservation: Reservation::default(),
         calls: 0,
         budget: None,
         worked: Duration::ZERO,
@@ -112,7 +111,7 @@ pub(super) fn subtree_closed(run: &mut Run, at: Timestamp, entry: &SubtreeClosed
     for id in &entry.tasks {
         let index = known(run, id);
         let task = &mut run.graph[index];
-        assert_eq!(task.reserved_tokens, 0, "an open request is settled before its task is closed");
+        assert_eq!(task.reservation.tokens, 0, "an open request is settled before its task is closed");
         if let Some(question) = task.question.as_mut()
             && question.closed.is_none()
         {

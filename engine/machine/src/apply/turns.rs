@@ -42,19 +42,23 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     if let Some(extras) = task.extras.as_mut().filter(|_| told > 0) {
         extras.steering.drain(..told);
     }
-    task.reserved_tokens = entry.reserved_tokens;
-    task.reserved_cost = entry.reserved_cost;
     if !again {
         run.shared.turns += 1;
     }
-    reserve(run, index, entry.reserved_tokens, entry.reserved_cost);
+    let input_cost = run.highest_cost(index, entry.input_tokens, 0);
+    let (tokens, cost, input_tokens) = (entry.reserved_tokens, entry.reserved_cost, entry.input_tokens);
+    let reservation = Reservation { tokens, cost, input_tokens, input_cost };
+    run.graph[index].reservation = reservation;
+    reserve(run, index, reservation);
 }
 
 pub(super) fn call_asked_model(run: &mut Run, entry: &CallAskedModel) {
     let CallAskedModel { task, by, model: _, input_tokens, reserved_tokens, reserved_cost } = entry.clone();
     let task = known(run, &task);
-    open_calls(&mut run.graph[task]).asks.push(OpenAsk { by, input_tokens, reserved_tokens, reserved_cost });
-    reserve(run, task, reserved_tokens, reserved_cost.unwrap_or_default());
+    let ask = OpenAsk { by, input_tokens, reserved_tokens, reserved_cost };
+    let reservation = ask.reservation();
+    open_calls(&mut run.graph[task]).asks.push(ask);
+    reserve(run, task, reservation);
 }
 
 pub(super) fn fell_back(run: &mut Run, entry: &FellBack) {
@@ -126,22 +130,21 @@ pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled
     let task = &mut run.graph[index];
     task.usage.add(&entry.usage);
     task.cost.settle(entry.cost);
-    let reserved_cost = if let Some(by) = &entry.by {
-        let ask = open_calls(task).take_ask(by).expect("what is settled was asked");
-        ask.reserved_cost.unwrap_or_default()
+    let reserved = if let Some(by) = &entry.by {
+        open_calls(task).take_ask(by).expect("what is settled was asked").reservation()
     } else {
-        task.reserved_tokens = 0;
-        std::mem::take(&mut task.reserved_cost)
+        std::mem::take(&mut task.reservation)
     };
+    if entry.by.is_none() && !entry.usage.estimated && entry.usage.input_tokens > 0 {
+        learn_ratio(run, index, reserved.input_tokens, entry.usage.input_tokens);
+    }
     on_all_above(run, index, |budget| {
-        budget.reserved_tokens = budget.reserved_tokens.saturating_sub(entry.reserved_tokens);
-        budget.reserved_cost = budget.reserved_cost.minus(reserved_cost);
+        budget.reserved = budget.reserved.minus(reserved);
         budget.tokens = budget.tokens.saturating_add(used);
         budget.cost = budget.cost.plus(cost);
     });
     let shared = &mut run.shared;
-    shared.reserved_tokens = shared.reserved_tokens.saturating_sub(entry.reserved_tokens);
-    shared.reserved_cost = shared.reserved_cost.minus(reserved_cost);
+    shared.reserved = shared.reserved.minus(reserved);
     shared.usage.add(&entry.usage);
     shared.cost.settle(entry.cost);
     if let Some(request) = run.graph[index].phase.request() {
@@ -159,15 +162,17 @@ fn open_request(task: &mut Task) -> &mut Request {
     }
 }
 
+/// Records the tokens that a provider counted for a request of `task` with an estimate.
+fn learn_ratio(run: &mut Run, task: TaskIndex, estimated: u64, counted: u64) {
+    if let Some(model) = run.model_name(task).map(str::to_owned) {
+        run.shared.counted.entry(model).or_default().add(estimated, counted);
+    }
+}
+
 /// Reserves tokens and money on `task`, on every task above it and on the run.
-fn reserve(run: &mut Run, task: TaskIndex, tokens: u64, cost: Money) {
-    on_all_above(run, task, |budget| {
-        budget.reserved_tokens = budget.reserved_tokens.saturating_add(tokens);
-        budget.reserved_cost = budget.reserved_cost.plus(cost);
-    });
-    let shared = &mut run.shared;
-    shared.reserved_tokens = shared.reserved_tokens.saturating_add(tokens);
-    shared.reserved_cost = shared.reserved_cost.plus(cost);
+fn reserve(run: &mut Run, task: TaskIndex, reservation: Reservation) {
+    on_all_above(run, task, |budget| budget.reserved = budget.reserved.plus(reservation));
+    run.shared.reserved = run.shared.reserved.plus(reservation);
 }
 
 /// Changes the budgets of `task` and of every task above it. A budget is kept only where a limit needs it.

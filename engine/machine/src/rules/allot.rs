@@ -8,17 +8,17 @@
 use std::collections::BTreeSet;
 
 use baton_types::call::KeptOutput;
-use baton_types::document::{Content, ContentFacts};
+use baton_types::document::{ContentFacts, output_content};
 use baton_types::entry::{KeptResult, ModelRequested};
 use baton_types::estimate::text_tokens;
 
-use crate::limits_under;
 use crate::prelude::*;
 use crate::render::output_tokens;
 use crate::task::{Fresh, FreshContent};
+use crate::{bounded, limits_under};
 
-/// Maximum number of characters of the summary of a kept output.
-const SUMMARY_CHARACTERS: usize = 200;
+/// Number of bytes of a kept output from which its summary is made.
+const SUMMARY_BYTES: usize = 1_000;
 
 /// The part of the new content that a request shows.
 #[derive(Default)]
@@ -37,17 +37,18 @@ impl Run {
         if self.graph[task].fresh().is_empty() {
             return self.allot_within(task, 0);
         }
-        let room = self.window(task).map_or(u64::MAX, |window| room(window, self.needed_tokens(task)));
-        self.allot_within(task, room)
+        let room = self.window(task).map(|window| self.counted(task).estimate(room(window, self.needed_tokens(task))));
+        self.allot_within(task, room.unwrap_or(u64::MAX))
     }
 
     /// Returns the tokens (≈) of the largest document that the conversation of `task` could hold, if its older turns were
     /// replaced for it. `None` if nothing limits it.
     pub(crate) fn largest_document(&self, task: TaskIndex) -> Option<u64> {
         let window = self.window(task)?;
-        let base = self.graph[task].context.as_ref().map_or(0, |context| context.base_tokens);
-        let after_compaction = room(window, base.saturating_add(self.output_tokens(task))).min(window / 2);
-        Some(after_compaction.max(room(window, self.needed_tokens(task))))
+        let (base, counted) = (self.graph[task].context.as_ref().map_or(0, |context| context.base_tokens), self.counted(task));
+        let needed = counted.expected(base).saturating_add(self.output_tokens(task));
+        let after_compaction = room(window, needed).min(window / 2);
+        Some(counted.estimate(after_compaction.max(room(window, self.needed_tokens(task)))))
     }
 
     /// Returns the tokens (≈) of the new content for the next request of `task`, if all of it were shown.
@@ -62,7 +63,7 @@ impl Run {
             return allotment;
         }
         let inline_bytes = limits_under(&self.configs, of).inline_result_bytes.unwrap_or(u64::MAX);
-        let mut seen: BTreeSet<DocumentRef> = BTreeSet::new();
+        let mut seen: BTreeSet<(DocumentRef, bool)> = BTreeSet::new();
         let mut wanted = Vec::new();
         let mut left_out = Vec::new();
         for (place, fresh) in of.fresh().iter().enumerate() {
@@ -70,7 +71,7 @@ impl Run {
                 FreshContent::Document { version, .. } | FreshContent::Conflict(version) => {
                     let is_whole = matches!(fresh.content, FreshContent::Document { .. });
                     let reference = version.reference();
-                    if (is_whole && of.holds(&reference)) || !seen.insert(reference) {
+                    if (is_whole && of.holds(&reference)) || !seen.insert((reference, is_whole)) {
                         continue;
                     }
                     match fresh.content {
@@ -129,10 +130,7 @@ impl Draft<'_> {
 
     /// Writes `output` as a document for `task`, unless a document holds it already.
     fn keep_output(&mut self, task: TaskIndex, call: &CallId, tool: &ToolId, output: &Json) -> KeptOutput {
-        let (content, mime_type, ending): (Content, _, _) = match output.value() {
-            Value::String(text) => (text.into_bytes().into(), "text/plain", "txt"),
-            _ => (output.text().as_bytes().into(), "application/json", "json"),
-        };
+        let (content, mime_type, ending) = output_content(output);
         let hash = ContentHash::of(&content);
         let documents = &self.run.shared.documents;
         let mut paths = baton_types::path::kept_output_paths(tool, hash, ending);
@@ -144,29 +142,19 @@ impl Draft<'_> {
         if let Some(document) = documents.get(&path) {
             return KeptOutput::new(document.current());
         }
-        let text = String::from_utf8_lossy(&content);
+        let head = String::from_utf8_lossy(&content[..content.len().min(SUMMARY_BYTES)]);
         let content_facts = ContentFacts {
             hash,
             size_bytes: content.len() as u64,
             mime_type: mime_type.to_owned(),
             token_count: text_tokens(content.len() as u64),
-            summary: summary(&text),
+            summary: bounded(&head.split_whitespace().collect::<Vec<_>>().join(" ")),
         };
         let description = format!("Output of call {call} of {tool}");
         let write = Write { path, content: content_facts, description: Some(description), tags: None };
         self.decision.contents.push((hash, Arc::clone(&content)));
         let created_by = Principal::Agent(self.agent(task).id.clone());
         KeptOutput::new(&self.write(write, Some(created_by), Some((self.id(task), call.clone()))))
-    }
-}
-
-/// Returns the first words of `text` on one line.
-fn summary(text: &str) -> String {
-    let head: String = text.chars().take(SUMMARY_CHARACTERS * 2).collect();
-    let line = head.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SUMMARY_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
     }
 }
 
@@ -178,7 +166,7 @@ impl Task {
 
     /// Takes the new content into its conversation with `request`, except for what the request leaves out.
     pub(crate) fn take_fresh(&mut self, request: &ModelRequested) {
-        let (turn, pointers) = (request.turn, &request.pointers);
+        let pointers: BTreeSet<&DocumentRef> = request.pointers.iter().collect();
         let Some(documents) = self.documents.as_mut() else { return };
         for Fresh { position: _, content } in std::mem::take(&mut documents.fresh) {
             let version = match &content {
@@ -199,7 +187,7 @@ impl Task {
             }
             documents.learn(version);
             if matches!(content, FreshContent::Document { .. }) {
-                documents.held.entry(reference).or_insert(turn - 1);
+                documents.held.entry(reference).or_insert(request.turn.saturating_sub(1));
             }
         }
     }

@@ -101,16 +101,17 @@ fn summary_admission(draft: &Draft<'_>, task: TaskIndex, window: u64) -> Option<
 /// the window free, so that the next compaction is far.
 fn plan(run: &Run, task: TaskIndex, window: u64) -> Option<Plan> {
     // New content may take half of the window before older turns are replaced for it.
-    let needed = run.needed_tokens(task).saturating_add(run.fresh_tokens(task).min(window / 2));
+    let counted = run.counted(task);
+    let needed = run.needed_tokens(task).saturating_add(counted.expected(run.fresh_tokens(task)).min(window / 2));
     // A repeated request is the same as the first one, unless it exceeds the window.
     let bound = if is_interrupted(&run.graph[task]) { window } else { window - window / 5 };
     if needed <= bound {
         return None;
     }
     let output = run.output_tokens(task);
-    let leaves_half = |plan: &Plan| plan.kept + plan.digest_tokens(window) + output <= window / 2;
+    let leaves_half = |plan: &Plan| counted.expected(plan.kept + plan.digest_tokens(window)) + output <= window / 2;
     let plan = run.graph[task].plans().find(leaves_half).or_else(|| run.graph[task].plans().last())?;
-    (needed > window || plan.dropped > window / 10).then_some(plan)
+    (needed > window || counted.expected(plan.dropped) > window / 10).then_some(plan)
 }
 
 /// Whether the newest turn of `task` is asked for again.

@@ -76,12 +76,12 @@ fn what_code_asks_counts_as_its_tasks_and_above() {
     sim.event(asks("0/1.1/1.2", 1, (30, 20), true)).unwrap();
     sim.event(asks("0/1.1/1.1", 2, (3, 2), true)).unwrap();
     let totals = sim.run.totals();
-    assert_eq!((totals.reserved_tokens, totals.reserved_cost), (555, Money::from_picos(1_110)));
+    assert_eq!((totals.reserved.tokens, totals.reserved.cost), (555, Money::from_picos(1_110)));
     sim.event(heard("0/1.1/1.1", 1, (250, 50))).unwrap();
-    assert_eq!((sim.run.totals().reserved_tokens, sim.run.totals().reserved_cost), (55, Money::from_picos(110)));
+    assert_eq!((sim.run.totals().reserved.tokens, sim.run.totals().reserved.cost), (55, Money::from_picos(110)));
     sim.event(heard("0/1.1/1.1", 2, (1, 1))).unwrap();
     sim.event(Event::CallHeardModel { by: by("0/1.1/1.2", 1), used: None }).unwrap();
-    assert_eq!((sim.run.totals().reserved_tokens, sim.run.totals().reserved_cost), (0, Money::ZERO));
+    assert_eq!((sim.run.totals().reserved.tokens, sim.run.totals().reserved.cost), (0, Money::ZERO));
     let costs: Vec<_> = settled(&sim).iter().map(|settled| (settled.usage, settled.cost.unwrap().picos())).collect();
     let usage = |input_tokens, output_tokens| Usage { input_tokens, output_tokens, ..Usage::default() };
     let unknown = Usage { estimated: true, ..usage(30, 20) };

@@ -117,7 +117,7 @@ fn run_tree(seed: u64, found: &mut Found) {
     sim.assert_over();
     let totals = sim.run.totals();
     assert_eq!(totals.usage, sim.used, "what the models used is what the run counts");
-    assert_eq!(totals.reserved_cost, Money::ZERO);
+    assert_eq!(totals.reserved.cost, Money::ZERO);
     for id in sim.ledger.tasks.keys() {
         let spent = sim.run.spent(id).expect("every task is in the graph");
         assert_eq!(spent.cost.total().map(|cost| u128::from(cost.picos())), Some(sim.ledger.money(id)), "{id}");
@@ -151,6 +151,82 @@ fn parallel_children_of_any_price_never_overshoot_at_any_node() {
     if runs >= 100 {
         assert!(found.partial * 20 > found.tasks, "limits were reached: {} of {} tasks", found.partial, found.tasks);
         assert!(found.partial * 2 < found.tasks, "and most tasks were done: {} of {}", found.partial, found.tasks);
+    }
+}
+
+/// Runs 64 children whose provider counts twice as many tokens as estimated, and returns the run with the largest error of one
+/// request: tokens and picodollars that it used beyond its estimate.
+fn underestimated(limits: Limits, seed: u64) -> (Sim, u64) {
+    let limits = Limits { children: Some(64), ..limits };
+    let draft = job([
+        agent("root", "route_to_child").settings(json!({"max_tokens": 100})),
+        agent("child", "work").settings(json!({"max_tokens": 100})),
+    ]);
+    let draft = draft.tool(function("work")).limits(limits).price("script", price(1, 1, 1));
+    let error = Rc::new(RefCell::new(0));
+    let largest = Rc::clone(&error);
+    let uses = move |prompted: &Prompted<'_>, turn: ModelTurn| {
+        // The first answers are as estimated, so the run cannot know the ratio from them.
+        let input_tokens = if prompted.turn < 3 { prompted.input } else { 2 * prompted.input };
+        let mut largest = largest.borrow_mut();
+        *largest = (input_tokens - prompted.input).max(*largest);
+        ModelTurn { usage: Some(Usage { input_tokens, output_tokens: 100, ..Usage::default() }), ..turn }
+    };
+    let of_child = uses.clone();
+    let sim = Sim::new(&draft).by_chance(seed).agent_with("root", move |prompted| {
+        let said = if prompted.turn == 1 {
+            (0..64).map(|child| route("child", &child.to_string())).collect()
+        } else {
+            vec![handoff("done")]
+        };
+        Ok(uses(prompted, turn(said)))
+    });
+    let sim = sim.agent_with("child", move |prompted| {
+        let is_done = is_last(prompted) || prompted.turn == 8;
+        let said = if is_done { handoff("done") } else { call("work", &"x".repeat(2_000 + prompted.turn as usize)) };
+        Ok(of_child(prompted, turn([said])))
+    });
+    let sim = sim.start();
+    sim.assert_over();
+    let error = *error.borrow();
+    (sim, error)
+}
+
+#[test]
+fn a_limit_is_exceeded_by_the_error_of_one_estimate_at_most() {
+    let mut reached = 0;
+    for seed in 0..10 {
+        for limit in [60_000, 150_000, 250_000] {
+            for limits in [Limits { tokens: Some(limit), ..Limits::default() }, usd(limit)] {
+                let (sim, error) = underestimated(limits, seed);
+                let used = sim.run.totals().usage.total();
+                assert_eq!(sim.run.totals().cost.known.picos(), used, "every token costs the same");
+                assert!(used <= limit + error, "{used} of {limit}, and the largest error of one request is {error}");
+                reached += usize::from(limit_of(&sim, "0").is_some() || result_of(&sim, "0/1.64").0 == CallStatus::Partial);
+            }
+        }
+    }
+    assert!(reached >= 30, "limits were reached {reached} times");
+}
+
+#[test]
+fn a_run_learns_how_many_tokens_its_provider_counts() {
+    let twice = |prompted: &Prompted<'_>| {
+        let said = if prompted.turn < 4 { call("work", &prompted.turn.to_string()) } else { handoff("done") };
+        let usage = Usage { input_tokens: 2 * prompted.input, output_tokens: 10, ..Usage::default() };
+        Ok(ModelTurn { usage: Some(usage), ..turn([said]) })
+    };
+    let draft = job([agent("root", "work").settings(json!({"max_tokens": 100}))]).tool(function("work"));
+    let sim = Sim::new(&draft).agent_with("root", twice).start();
+    sim.assert_over();
+    let requested = sim.entries().filter_map(|entry| match entry {
+        Entry::ModelRequested(requested) => Some((requested.input_tokens, requested.reserved_tokens - 100)),
+        _ => None,
+    });
+    let requested: Vec<(u64, u64)> = requested.collect();
+    assert_eq!(requested[0].0, requested[0].1, "the first estimate is taken as it is");
+    for (input, reserved) in &requested[1..] {
+        assert_eq!(*reserved, 2 * input, "the estimate stays, and twice as much is reserved");
     }
 }
 
@@ -287,7 +363,7 @@ fn a_crash_settles_money_at_the_worst_case() {
     let draft = job([agent("root", "").settings(json!({"max_tokens": 100}))]).price("script", price(2, 1, 30));
     let mut sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]);
     sim.begin(Vec::new());
-    let reserved = sim.run.totals().reserved_cost;
+    let reserved = sim.run.totals().reserved.cost;
     assert!(reserved >= Money::from_picos(3_000));
     sim.crash();
     assert_eq!(sim.run.totals().cost.known, reserved);
@@ -473,10 +549,13 @@ fn a_request_is_made_where_its_worst_case_and_a_last_turn_just_fit() {
     let limits = |callees: &[(&str, u64)]| {
         let sim = callees_asked(1_000_000, callees);
         let context = |task: &str| sim.run.task(&TaskId::from(task)).unwrap().context_tokens;
-        let others: u64 = (1..callees.len()).map(|other| context(&format!("0/1.{other}")) + 100).sum();
+        // Requests side by side must fit with four times the tokens of their estimates.
+        let others: u64 = (1..callees.len()).map(|other| 4 * context(&format!("0/1.{other}")) + 100).sum();
+        let last = context(&format!("0/1.{}", callees.len()));
+        let bound = if others > 0 { 3 * last } else { 0 };
         // The root's last turn: what it holds, a frame for each result, one result of any length, its answer.
         let of_root = context("0") + callees.len() as u64 * 64 + 100 + 100;
-        sim.run.totals().usage.total() + others + of_root + needed(context(&format!("0/1.{}", callees.len())))
+        sim.run.totals().usage.total() + others + of_root + needed(last) + bound
     };
     let one = [("one", 100)];
     assert_eq!(asked(&callees_asked(limits(&one), &one)), ["0/1.1"]);
