@@ -177,6 +177,22 @@ fn a_value_that_is_nested_too_deeply_for_its_schema_is_reported_and_ends_no_thre
 }
 
 #[test]
+fn a_valid_value_is_never_a_fault_at_the_limit_of_depth() {
+    let inner = json!({"allOf": [{"allOf": [{"properties": {"next": {"$ref": "#/$defs/n"}}}]}], "unevaluatedProperties": false});
+    let schema = compile(&json!({"$defs": {"n": inner}, "$ref": "#/$defs/n"})).expect("it is a schema");
+    let mut value = json!({});
+    let mut too_deep = 0;
+    for depth in 0..700 {
+        if let Err(faults) = schema.check(&value) {
+            assert!(faults[0].message.contains("nested too deeply"), "depth {depth}: {faults:?}");
+            too_deep += 1;
+        }
+        value = json!({"next": value});
+    }
+    assert!(too_deep > 0 && too_deep < 700, "{too_deep}");
+}
+
+#[test]
 fn references_by_id_anchor_and_dynamic_anchor_lead_to_their_places() {
     for (schema, right, wrong) in [
         (json!({"$defs": {"a": {"$anchor": "whole", "type": "integer"}}, "items": {"$ref": "#whole"}}), json!([1]), json!(["1"])),

@@ -73,6 +73,20 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
 }
 
 #[test]
+fn the_past_of_a_fork_is_verified_by_the_configs_of_that_past() {
+    let folder = Folder::new();
+    let run = written(&folder);
+    let entries = folder.baton(&["timeline", &run, "--type", "model_requested", "--output", "json"]).exits(0).json();
+    let last = entries.as_array().unwrap().last().unwrap();
+    let needed = last["data"]["reserved_tokens"].as_u64().unwrap();
+    let at = last["seq"].as_u64().unwrap() - 1;
+    let limit = format!("agents.lead.limits.context_tokens={}", needed - 1);
+    let forked = folder.baton(&["fork", &run, "--at", &at.to_string(), "--set", &limit]);
+    forked.tells("after entry");
+    folder.baton(&["verify", "@last"]).exits(0).says("holds");
+}
+
+#[test]
 fn a_fork_that_changes_nothing_says_so() {
     let folder = Folder::new();
     let run = written(&folder);

@@ -30,8 +30,8 @@ fn a_recorded_run_is_played_without_its_key_and_its_provider() {
     run(&[]).exits(5).tells("MINE_KEY");
     run(&["--replay", "taped"]).exits(0).says("hello");
     let other = ["--replay", "taped", "--request", "Do something else."];
-    let told = run(&other).exits(1).says("0.turn-001.1.json").says("\"Do it.\"").stdout;
-    assert!(told.contains("now it is \"Do something else.\""), "{told}");
+    let told = run(&other).exits(1).says("0.turn-001.1.json").says("Do it.").stdout;
+    assert!(told.contains("now it is") && told.contains("Do something else."), "{told}");
     std::fs::remove_file(folder.path().join("taped/0.turn-001.1.json")).unwrap();
     run(&["--replay", "taped"]).exits(1).says("there is no cassette").says("--record DIR");
     assert_eq!(received.try_iter().count(), 0, "nothing was asked");

@@ -74,7 +74,7 @@ fn a_job_that_fails_exits_1_and_says_why() {
 fn a_job_that_reaches_a_limit_exits_4_and_names_it() {
     let folder = Folder::new();
     let echo = json!({"calls": [{"tool": "echo", "input": {"message": "{{ turn }}"}}]});
-    let script = json!({"lead": {"turns": [echo.clone(), echo.clone(), {"text": "as far as I got"}]}});
+    let script = json!({"lead": {"turns": [echo.clone(), echo.clone(), echo.clone()]}});
     folder.job("limited", &[("lead", &["echo", "handoff"])], script, json!({}));
     let agent = folder.read("limited/agents/lead.json").replacen('{', r#"{"limits": {"turns": 3},"#, 1);
     folder.write("limited/agents/lead.json", agent);
@@ -332,5 +332,7 @@ fn a_request_and_an_input_are_read_from_files() {
     assert_eq!(got(&["--input", "who=@who.txt"]), "Greet Ann & Bo.");
     assert_eq!(got(&["--input", "who=@@ann"]), "Greet @ann.");
     assert_eq!(got(&["--input", "who=x", "--request", "@who.txt"]), "Ann & Bo");
+    folder.write("dash.txt", "-\n");
+    assert_eq!(got(&["--input", "who=x", "--request", "@dash.txt"]), "-", "a file's text is not a reference to stdin");
     folder.baton(&["run", "greeting", "--input", "who=@missing.txt"]).exits(6).tells("there is no file");
 }
