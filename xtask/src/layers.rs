@@ -104,7 +104,7 @@ const CYCLES: &[Cycle] = &[
     Cycle {
         package: "baton-machine",
         modules: &["draft", "rules", "rules::after"],
-        reason: "A draft ends turns by the rules *after* and *route*, which read it.",
+        reason: "A draft ends turns by the rule *after*, which reads it.",
     },
     Cycle {
         package: "baton-machine",

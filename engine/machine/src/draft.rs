@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 
 use crate::agent;
 use crate::prelude::*;
-use crate::rules::{after, route};
+use crate::render::goes_to_user;
+use crate::rules::after;
 use crate::task::Streak;
 
 /// The decision in progress: the run, the entries and effects so far, and the steps that are left.
@@ -78,7 +79,7 @@ impl<'run> Draft<'run> {
     /// Whether the agent of `call` gets its result.
     pub(super) fn returns_to_agent(&self, call: CallAt, tool: &Tool, envelope: Option<AfterExecution>) -> bool {
         let asked = &self.call(call).asked;
-        after::after(envelope, asked, tool) != AfterExecution::Terminate && !route::goes_to_user(asked, tool.tool_type)
+        after::after(envelope, asked, tool) != AfterExecution::Terminate && !goes_to_user(asked, tool.tool_type)
     }
 
     /// Returns the approver that `call` still needs, if any. An approval of another input or tool definition does not count.
@@ -145,7 +146,7 @@ impl Draft<'_> {
         let (tool, result) = (self.tool(call), result.into());
         let (task, open) = (self.task(call.task), self.call(call));
         let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
-        let output = route::goes_to_user(&open.asked, tool_type).then(|| Output {
+        let output = goes_to_user(&open.asked, tool_type).then(|| Output {
             task: id.clone(),
             call: call.clone(),
             status: result.status,

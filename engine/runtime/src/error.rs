@@ -86,6 +86,14 @@ pub enum RunError {
         /// The first entry that a fork can share last.
         first: u64,
     },
+    /// A fork would change what the original did before every point at which a fork can begin.
+    #[error(
+        "a fork cannot change {field}: it was used before every point at which a fork can begin; start a new run with `baton run`"
+    )]
+    ChangesThePast {
+        /// The setting.
+        field: &'static str,
+    },
     /// A fork would begin where its original has ended.
     #[error("run {run} ended with entry {end}, and nothing follows it; {}", last_place(*.last))]
     PastTheEnd {

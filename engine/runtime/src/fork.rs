@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_config::{Sources, Unconfigured};
+use baton_types::config::Job;
 use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded};
 use baton_types::event::Event;
 use baton_types::id::RunId;
@@ -38,6 +39,20 @@ pub struct ForkOptions {
     pub run: Option<RunId>,
 }
 
+/// Checks that `job` has the beginning of `original`. Every fork begins after the root's task was created with its request and
+/// documents, so other ones would have no effect.
+fn check_past(original: &Job, job: &Job) -> Result<(), RunError> {
+    let differs = [
+        ("job.root", original.root != job.root),
+        ("job.request", original.request != job.request),
+        ("job.documents", original.documents != job.documents),
+    ];
+    match differs.into_iter().find(|(_, differs)| *differs) {
+        Some((field, _)) => Err(RunError::ChangesThePast { field }),
+        None => Ok(()),
+    }
+}
+
 impl Engine {
     /// Starts a run that begins with the first entries of `original`, which stays as it is; returns when its own first entries
     /// are durable.
@@ -49,6 +64,7 @@ impl Engine {
     ///
     /// Fails with [`RunError::NoSuchDecision`] if no decision is complete by then, with [`RunError::NoSuchEntry`] if the original
     /// has not come as far, and with [`RunError::PastTheEnd`] if it has ended by then. Fails with
+    /// [`RunError::ChangesThePast`] if the configs change the root agent, the request or the initial documents. Fails with
     /// [`baton_types::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
     pub async fn fork(&self, original: &RunId, by: &Principal, options: ForkOptions) -> Result<RunHandle, RunError> {
         let shared = &self.0;
@@ -68,6 +84,7 @@ impl Engine {
         };
         let loaded = load_configs(&sources, &shared.functions, Unconfigured::Allowed);
         let configs = Arc::new(loaded.map_err(|faults| RunError::Configs(Arc::new(faults)))?);
+        check_past(&reading.run.configs().job, &configs.job)?;
         let (pinned, text) = pinned(&sources);
         prompts.adopt(seq + 1, &configs).map_err(|error| template(&error))?;
         run.know_configs(pinned, Arc::clone(&configs));

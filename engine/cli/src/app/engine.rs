@@ -64,6 +64,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::NoSuchDecision { .. }
         | RunError::NoSuchEntry { .. }
         | RunError::PastTheEnd { .. }
+        | RunError::ChangesThePast { .. }
         | RunError::Untrusted { .. } => Failure::Usage(error.to_string()),
         RunError::PinnedConfigs { ref run, .. } => {
             let (timeline, documents) = (baton("timeline").value(run), baton("doc ls").value(run));

@@ -87,6 +87,23 @@ fn the_past_of_a_fork_is_verified_by_the_configs_of_that_past() {
 }
 
 #[test]
+fn a_fork_cannot_change_what_lies_before_every_fork_point() {
+    let folder = Folder::new();
+    let run = written(&folder);
+    for (setting, field) in
+        [("job.request=Do other work.", "job.request"), ("job.root=worker", "job.root"), ("job.documents=[]", "")]
+    {
+        let ran = folder.baton(&["fork", &run, "--set", setting]);
+        // The job has no documents, so the last setting changes nothing.
+        if field.is_empty() {
+            ran.exits(0);
+        } else {
+            ran.exits(2).tells(&format!("a fork cannot change {field}")).tells("baton run");
+        }
+    }
+}
+
+#[test]
 fn a_fork_that_changes_nothing_says_so() {
     let folder = Folder::new();
     let run = written(&folder);

@@ -8,7 +8,6 @@ use super::known;
 use super::tasks::enter;
 use crate::calls::Attempts;
 use crate::prelude::*;
-use crate::rules::route::goes_to_user;
 use crate::task::{Fresh, FreshContent, Streak};
 use crate::{limits_under, render};
 
@@ -45,17 +44,18 @@ pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
 pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
     let (after, result) = (entry.after, &entry.result);
     let task = known(run, &entry.task);
-    let documents = &run.shared.documents;
-    let tokens = render::result_tokens(entry, documents);
-    let is_long = render::is_long(result);
-    let fresh = if is_long || !(result.documents.is_empty() && entry.conflicts.is_empty() && entry.read.is_empty()) {
-        fresh_content(run, task, entry, is_long)
+    change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
+    let (calls, index) = call_of(&mut run.graph[task], &entry.call);
+    let to_user = render::goes_to_user(&calls[index].asked, entry.tool_type);
+    let receipt = to_user.then(|| render::receipt(entry));
+    let shown = receipt.as_ref().unwrap_or(entry);
+    let tokens = render::result_tokens(shown, &run.shared.documents);
+    let is_long = render::is_long(&shown.result);
+    let fresh = if is_long || !(shown.result.documents.is_empty() && shown.conflicts.is_empty() && shown.read.is_empty()) {
+        fresh_content(run, task, shown, is_long)
     } else {
         Vec::new()
     };
-    change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
-    let (calls, index) = call_of(&mut run.graph[task], &entry.call);
-    let to_user = goes_to_user(&calls[index].asked, entry.tool_type);
     let kept = (to_user || after == AfterExecution::Terminate).then(|| Arc::clone(result));
     let stage = CallStage::Finished(Finish { status: result.status, after, to_user, result: kept });
     change_stage(run, at, task, &entry.call, stage);

@@ -5,9 +5,11 @@
 //! of users, tools and documents is only ever a value.
 
 mod digest;
+mod receipt;
 mod transcript;
 mod weight;
 
+pub(crate) use receipt::{goes_to_user, receipt};
 pub use transcript::{Transcript, TranscriptStart};
 pub(crate) use weight::{
     SUMMARY_FRAME_TOKENS, answered_tokens, created_tokens, error_tokens, is_long, output_tokens, prompt_tokens, result_tokens,

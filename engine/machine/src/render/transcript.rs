@@ -16,6 +16,7 @@ use baton_types::message::{Message, Part, Role, part_bytes, write_hashed_form};
 use baton_types::model::{ModelRequest, Offer};
 
 use super::digest::digest;
+use super::receipt::{goes_to_user, receipt};
 use super::weight::shortened;
 
 /// Beginning of a conversation.
@@ -274,12 +275,15 @@ impl Transcript {
 
     fn refused(&mut self, entry: &CallRefused) {
         let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
-        self.settle(&entry.call, |pending| {
+        if let Some(pending) = self.pending_call(&entry.call) {
             pending.result = Some(pending.part(Some(result), 0, Vec::new()));
-        });
+        }
     }
 
     fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
+        let Some(asked) = self.pending_call(&entry.call).map(|pending| Arc::clone(&pending.asked)) else { return };
+        let receipt = goes_to_user(&asked, entry.tool_type).then(|| receipt(entry));
+        let entry = receipt.as_ref().unwrap_or(entry);
         let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents).collect();
         parts.extend(entry.conflicts.iter().filter_map(|conflict| {
             let version = |version| documents.version(&DocumentRef { path: conflict.path.clone(), version }).cloned();
@@ -289,10 +293,10 @@ impl Transcript {
                 with_changes: true,
             })
         }));
-        self.settle(&entry.call, |pending| {
+        if let Some(pending) = self.pending_call(&entry.call) {
             pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), entry.repeat, shortened(&entry.said)));
             pending.documents = parts;
-        });
+        }
     }
 
     /// Replaces the summarized turns by the summary, except for the task's request. Removes a turn that only wrote the
@@ -323,11 +327,10 @@ impl Transcript {
         }
     }
 
-    fn settle(&mut self, call: &CallId, change: impl FnOnce(&mut PendingCall)) {
-        let index = call.position().map(|(_, position)| position as usize - 1);
-        if let Some(pending) = index.and_then(|index| self.pending.get_mut(index)).filter(|pending| pending.call == *call) {
-            change(pending);
-        }
+    /// Returns the call of the newest turn whose result becomes part of the next message.
+    fn pending_call(&mut self, call: &CallId) -> Option<&mut PendingCall> {
+        let (_, position) = call.position()?;
+        self.pending.get_mut((position as usize).checked_sub(1)?).filter(|pending| pending.call == *call)
     }
 
     /// Renders the results of the turn before, in call order, and before the first turn the task's own request. `requested`

@@ -3,7 +3,7 @@
 //!
 //! | file | rule |
 //! | --- | --- |
-//! | `arrive`, `start`, `act`, `close`, `end`, `text`, `after`, `route` | the rules of one turn |
+//! | `arrive`, `start`, `act`, `close`, `end`, `text`, `after` | the rules of one turn; rule *route* is in `render/receipt.rs` |
 //! | `answer` | a model answers, fails or waits |
 //! | `ending` | one end: whatever ends a task gives its caller exactly one result |
 //! | `writes` | a function returns; new versions and long outputs |
@@ -29,7 +29,6 @@ pub(super) mod limits;
 pub(super) mod people;
 pub(super) mod question;
 pub(super) mod retry;
-pub(super) mod route;
 pub(super) mod start;
 pub(super) mod text;
 pub(super) mod time;

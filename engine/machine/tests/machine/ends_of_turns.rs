@@ -4,6 +4,7 @@ use baton_types::call::{AfterExecution, CallStatus, ErrorCode};
 use baton_types::entry::{Entry, FinalState, Notice, ReminderReason};
 use baton_types::event::{Outcome, Produced};
 use baton_types::id::TaskId;
+use baton_types::message::Part;
 use baton_types::model::{FinishReason, ModelTurn};
 use expect_test::expect;
 use serde_json::json;
@@ -200,6 +201,28 @@ fn one_result_that_returns_prompts_the_agent() {
         assert_eq!(outputs, 1);
         assert_eq!(root_result(&sim).2, "\"done\"");
     }
+}
+
+#[test]
+fn a_result_for_the_user_leaves_a_receipt() {
+    let sim = Sim::new(&one_agent())
+        .agent("root", [turn([to_user(call("work", "a")), call("work", "b")]), turn([handoff("done")])])
+        .tool("work", |execution| Outcome::success(json!(format!("long {}", execution.input.text()).repeat(1_000))))
+        .start();
+    sim.assert_over();
+    let request = sim.request("0");
+    let outputs = request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
+        Part::Result { result: Some(result), .. } => Some(result.output.shown().text().to_owned()),
+        _ => None,
+    });
+    let outputs: Vec<String> = outputs.collect();
+    assert_eq!(outputs[0], r#"{"sent_to_user":true}"#);
+    assert!(outputs[1].starts_with("\"long {"), "{}", &outputs[1][..20]);
+    let whole = sim.entries().filter_map(|entry| match entry {
+        Entry::Output(output) => Some(output.output.text().len()),
+        _ => None,
+    });
+    assert!(whole.eq([outputs[1].len()]), "the user gets all of it");
 }
 
 #[test]
