@@ -84,7 +84,7 @@ impl Engine {
         };
         let loaded = load_configs(&sources, &shared.functions, Unconfigured::Allowed);
         let configs = Arc::new(loaded.map_err(|faults| RunError::Configs(Arc::new(faults)))?);
-        check_past(&reading.run.configs().job, &configs.job)?;
+        check_past(&run.configs().job, &configs.job)?;
         let (pinned, text) = pinned(&sources);
         prompts.adopt(seq + 1, &configs).map_err(|error| template(&error))?;
         run.know_configs(pinned, Arc::clone(&configs));
