@@ -1,6 +1,6 @@
 //! Values that the templates of a turn can use: built on first use, searched from the end.
 //!
-//! Everything here is read from the request alone, so an answer is a pure function of it.
+//! Everything here is read from the request and the inputs of the job, so an answer is a pure function of these.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use baton_types::call::CallResult;
 use baton_types::document::DocumentVersion;
 use baton_types::id::{CallId, TaskId};
+use baton_types::json::Json as JsonText;
 use baton_types::message::{Message, Part};
 use baton_types::model::ModelRequest;
 use minijinja::value::{Enumerator, Object, Serde, Value};
 use serde_json::{Value as Json, json};
 
 /// The names that templates may use.
-pub(crate) const VARIABLES: [&str; 6] = ["request", "turn", "results", "calls", "documents", "question"];
+pub(crate) const VARIABLES: [&str; 7] = ["request", "inputs", "turn", "results", "calls", "documents", "question"];
 
 /// The names that the condition of a case may use: what stays the same for a whole task.
-pub(crate) const CASE_VARIABLES: [&str; 2] = ["request", "question"];
+pub(crate) const CASE_VARIABLES: [&str; 3] = ["request", "inputs", "question"];
 
 /// Names given by `as` to calls of a script: (turn, position), both from 1 → name.
 pub(crate) type CallNames = Arc<HashMap<(u32, u32), String>>;
@@ -31,6 +32,8 @@ struct Inner {
     task: TaskId,
     turn: u32,
     messages: Arc<Vec<Arc<Message>>>,
+    /// The inputs of the job, as an object.
+    inputs: JsonText,
     asks: bool,
     /// Names of the task's own calls, and of those of the task in whose name a question is answered.
     own: CallNames,
@@ -39,12 +42,13 @@ struct Inner {
 }
 
 impl TurnContext {
-    /// Returns the context of `request`. Its question is visible if `asks` is true.
-    pub(crate) fn new(request: &ModelRequest, asks: bool, own: CallNames, master: CallNames) -> Self {
+    /// Returns the context of `request` in a run with `inputs`. Its question is visible if `asks` is true.
+    pub(crate) fn new(request: &ModelRequest, inputs: &JsonText, asks: bool, own: CallNames, master: CallNames) -> Self {
         Self(Arc::new(Inner {
             task: request.task.clone(),
             turn: request.turn,
             messages: Arc::clone(&request.messages),
+            inputs: inputs.clone(),
             asks,
             own,
             master,
@@ -66,7 +70,7 @@ impl TurnContext {
             }
             _ => 0,
         });
-        parts.sum()
+        self.0.inputs.text().len() + parts.sum::<usize>()
     }
 }
 
@@ -74,6 +78,7 @@ impl Object for Inner {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         match key.as_str()? {
             "request" => Some(self.once("\u{1}request", || Value::from(self.request()))),
+            "inputs" => Some(self.once("\u{1}inputs", || Value::from(Serde(self.inputs())))),
             "turn" => Some(Value::from(self.turn)),
             "results" => Some(Value::from_object(Results(Arc::clone(self)))),
             "calls" => Some(self.once("\u{1}calls", || Value::from(Serde(self.calls())))),
@@ -102,6 +107,10 @@ impl Inner {
     /// Returns the text of the task's request; for a question, that of the task on whose behalf it is answered.
     fn request(&self) -> String {
         self.parts().find_map(|part| if let Part::Request(text) = part { Some(text.clone()) } else { None }).unwrap_or_default()
+    }
+
+    fn inputs(&self) -> Json {
+        if self.inputs.is_null() { json!({}) } else { self.inputs.value() }
     }
 
     fn question(&self) -> Json {

@@ -55,7 +55,7 @@ pub struct AgentScript {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseScript {
-    /// An expression over `request` and `question`, such as `question and "price" in question.text`.
+    /// An expression over `request`, `inputs` and `question`, such as `question and "price" in question.text`.
     #[schemars(length(min = 1))]
     pub when: String,
     /// The turns, in order.
@@ -65,7 +65,7 @@ pub struct CaseScript {
 
 /// One answer of the model. Texts and the strings of inputs are templates.
 ///
-/// Templates see `request`, `turn`, `results` (the newest output by tool id or by a call's `as`), `calls`, `documents`
+/// Templates see `request`, `inputs` (of the job), `turn`, `results` (the newest output by tool id or by a call's `as`), `calls`, `documents`
 /// and, in answers, `question`. A string that is exactly one `{{ expression }}` takes the expression's typed value. An
 /// object `{"$lines": […]}` in an input is replaced by these lines, joined.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]

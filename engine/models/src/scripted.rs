@@ -1,7 +1,7 @@
 //! The scripted model: answers from a file, offline and the same every time.
 //!
-//! It keeps nothing between turns. Which answer is due follows from the request alone, so a resumed or replayed run
-//! gets the same answers. A script without templates never reads the conversation.
+//! It keeps nothing between turns. Which answer is due follows from the request and the job's inputs, so a resumed or
+//! replayed run gets the same answers. A script without templates never reads the conversation.
 //!
 //! It is *not* lenient: an agent that does something the script did not foresee fails the run, loudly.
 
@@ -24,6 +24,8 @@ use crate::template::{Template, Variable, is_global};
 #[derive(Debug)]
 pub struct ScriptedModel {
     agents: BTreeMap<String, Agent>,
+    /// The inputs of the job; `null` if it has none.
+    inputs: Json,
 }
 
 #[derive(Debug)]
@@ -72,7 +74,13 @@ impl ScriptedModel {
         let file = ScriptFile::read(text)?;
         let mut compiler = Compiler { faults: Vec::new() };
         let agents = file.agents.iter().map(|(id, script)| (id.clone(), compiler.agent(id, script))).collect();
-        if compiler.faults.is_empty() { Ok(Self { agents }) } else { Err(compiler.faults) }
+        if compiler.faults.is_empty() { Ok(Self { agents, inputs: Json::null() }) } else { Err(compiler.faults) }
+    }
+
+    /// Returns the model for a run with these inputs of its job.
+    #[must_use]
+    pub fn with_inputs(self, inputs: Json) -> Self {
+        Self { inputs, ..self }
     }
 
     fn respond(&self, request: &ModelRequest) -> Result<ModelTurn, ModelError> {
@@ -80,7 +88,7 @@ impl ScriptedModel {
         let agent = self.agents.get(request.agent.as_str()).ok_or_else(|| {
             unexpected(format!("it speaks for {}", self.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
         })?;
-        let turns = agent.turns(request, request.is_question)?;
+        let turns = agent.turns(request, &self.inputs, request.is_question)?;
         let turn = (request.turn as usize).checked_sub(1).and_then(|index| turns.turns.get(index)).ok_or_else(|| {
             let kind = if request.is_question { "answering a question" } else { "its own tasks" };
             unexpected(format!("it has {} turns for {kind}", turns.turns.len()))
@@ -88,8 +96,12 @@ impl ScriptedModel {
         let context = if turn.is_fixed() {
             None
         } else {
-            let master = if request.is_question { Arc::clone(&agent.turns(request, false)?.names) } else { CallNames::default() };
-            Some(TurnContext::new(request, request.is_question, Arc::clone(&turns.names), master))
+            let master = if request.is_question {
+                Arc::clone(&agent.turns(request, &self.inputs, false)?.names)
+            } else {
+                CallNames::default()
+            };
+            Some(TurnContext::new(request, &self.inputs, request.is_question, Arc::clone(&turns.names), master))
         };
         let text = match fill(&turn.text, context.as_ref())? {
             Value::String(text) => text,
@@ -143,12 +155,12 @@ impl Model for ScriptedModel {
 
 impl Agent {
     /// Returns the turns that answer `request`: those of a master if `asks` is true, otherwise its own.
-    fn turns(&self, request: &ModelRequest, asks: bool) -> Result<&Turns, ModelError> {
+    fn turns(&self, request: &ModelRequest, inputs: &Json, asks: bool) -> Result<&Turns, ModelError> {
         if let Some(turns) = self.tasks.get(request.task.as_str()) {
             return Ok(turns);
         }
         if !self.cases.is_empty() {
-            let context = TurnContext::new(request, asks, CallNames::default(), CallNames::default());
+            let context = TurnContext::new(request, inputs, asks, CallNames::default(), CallNames::default());
             for (condition, turns) in &self.cases {
                 if condition.holds(&context).map_err(template_error)? {
                     return Ok(turns);

@@ -331,14 +331,14 @@ fn templates_are_checked_before_a_run() {
     let faults = check_script(&script.to_string());
     let text = faults.iter().map(|(pointer, message)| format!("{pointer} {message}")).collect::<Vec<_>>().join("\n");
     let expected = [
-        "/agents/a/turns/0/text undefined variable \"requst\"; there are request, turn, results, calls, documents, question; did you mean \"request\"?",
+        "/agents/a/turns/0/text undefined variable \"requst\"; there are request, inputs, turn, results, calls, documents, question; did you mean \"request\"?",
         "/agents/a/turns/0/calls/0/input/sql undefined variable \"results.q\"; no call was made before this turn",
         "/agents/a/turns/0/calls/0/input/n expected {\"$lines\": […]}",
         "/agents/a/turns/1/calls/0/as the name \"q\" is already taken",
         "/agents/a/turns/1/text syntax error",
         "/agents/a/turns/1/calls/0/input/x/0 undefined variable \"results.qery_data\"; there are q, query_data; did you mean \"query_data\"?",
         "/agents/a/turns/1/calls/0/input/x/1 syntax error",
-        "/agents/a/cases/0/when undefined variable \"turn\"; there are request, question",
+        "/agents/a/cases/0/when undefined variable \"turn\"; there are request, inputs, question",
         "/agents/a/cases/1/when syntax error",
         "/agents/b an agent needs turns, answers, cases or tasks",
     ];

@@ -90,7 +90,7 @@ impl Engine {
         };
         let inputs = if inputs.is_empty() { Json::null() } else { Json::of(&inputs).unwrap_or_default() };
         let prompts = Prompts::render(&configs, &inputs).map_err(|error| template(&error))?;
-        let models = self.0.models(&trusted, options.model.as_deref())?;
+        let models = self.0.models(&trusted, options.model.as_deref(), &inputs)?;
         let prices = self.0.prices(&configs, options.model.as_deref())?;
         let (pinned, sources) = job.pinned;
         let (documents, mut contents) = measured(&merged(job.documents, options.documents));
@@ -157,12 +157,12 @@ impl Engine {
             return Err(lacking);
         }
         let wanted = adopting.as_ref().map_or(reading.run.configs(), |adopting| &adopting.configs);
-        let (folder, stand_in) = reading
-            .run
-            .started()
-            .map_or((None, None), |started| (started.folder.as_ref().map(PathBuf::from), started.model.clone()));
+        let started = reading.run.started();
+        let folder = started.and_then(|started| started.folder.as_ref().map(PathBuf::from));
+        let stand_in = started.and_then(|started| started.model.clone());
+        let inputs = started.map(|started| started.inputs.clone()).unwrap_or_default();
         let mut trusted = self.0.trusted(wanted, folder.as_deref(), stand_in.as_deref())?;
-        let mut models = self.0.models(&trusted, stand_in.as_deref())?;
+        let mut models = self.0.models(&trusted, stand_in.as_deref(), &inputs)?;
         // From here on no other process can append, so the next read reaches the end of the timeline.
         let epoch = self.0.take_over(id).await?;
         self.0.catch_up(&mut reading, &mut transcripts).await?;
@@ -180,7 +180,7 @@ impl Engine {
         // Its former owner may have let the run adopt others meanwhile.
         if !trusted.is_of(reading.run.configs()) {
             trusted = self.0.trusted(reading.run.configs(), folder.as_deref(), stand_in.as_deref())?;
-            models = self.0.models(&trusted, stand_in.as_deref())?;
+            models = self.0.models(&trusted, stand_in.as_deref(), &inputs)?;
         }
         let is_begun = begun.is_some();
         let commands = Commands::new(self.0.store.subscribe(id), true, is_begun);

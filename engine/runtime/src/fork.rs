@@ -91,7 +91,7 @@ impl Engine {
         let model = options.model.or(started.model);
         let folder = started.folder.as_ref().map(PathBuf::from);
         let trusted = shared.trusted(&configs, folder.as_deref(), model.as_deref())?;
-        let models = shared.models(&trusted, model.as_deref())?;
+        let models = shared.models(&trusted, model.as_deref(), &started.inputs)?;
         let prices = shared.prices(&configs, model.as_deref())?;
         let (documents, mut contents) = measured(&options.documents);
         contents.push((pinned, text));

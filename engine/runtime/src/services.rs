@@ -11,6 +11,7 @@ use baton_store::Store;
 use baton_tool::ToolFunction;
 use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, ProviderSettings};
 use baton_types::id::RunId;
+use baton_types::json::Json;
 use baton_types::money::Price;
 use tokio::sync::Semaphore;
 
@@ -90,8 +91,8 @@ impl Services {
         Trusted::check(configs, folder, stand_in, &*self.trust)
     }
 
-    /// Returns the models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
-    pub(crate) fn models(&self, configs: &Trusted, stand_in: Option<&str>) -> Result<Models, RunError> {
+    /// Returns the models that a run with `inputs` may ask: the job's and the engine's. `stand_in` must be one of them.
+    pub(crate) fn models(&self, configs: &Trusted, stand_in: Option<&str>, inputs: &Json) -> Result<Models, RunError> {
         let configs = configs.configs();
         let (mut models, run) = (BTreeMap::new(), RunKey::unique());
         // A key that no agent needs need not be there; a script needs nothing.
@@ -107,7 +108,8 @@ impl Services {
             let refused = |error| RunError::Model { name: name.to_owned(), error };
             let model: Arc<dyn Model> = match configs.job.model(name) {
                 Some(ModelSpec::Scripted { text, .. }) => {
-                    Arc::new(ScriptedModel::parse(&text).map_err(|error| refused(faults(&error)))?)
+                    let scripted = ScriptedModel::parse(&text).map_err(|error| refused(faults(&error)))?;
+                    Arc::new(scripted.with_inputs(inputs.clone()))
                 }
                 Some(ModelSpec::Provided(provided)) if used.contains(name) => {
                     let settings = configs.job.providers.get(&provided.provider);
