@@ -161,7 +161,7 @@ pub fn sentence(line: &Line) -> Sentence {
         }
         Entry::TaskEnded(ended) => task_ended(said, line, ended).plain(documents),
         Entry::RunEnded(RunEnded { state, status, limit }) => {
-            said.plain(format!("ended: {} ({}){}", state.as_str(), status.as_str(), limit_words(*limit)))
+            said.plain(format!("ended: {}{}", end_word(*state, *status), limit_words(*limit)))
         }
     }
 }
@@ -325,7 +325,7 @@ fn control_words(said: Sentence, control: &Control) -> Sentence {
         ControlAction::Unpaused => said.plain(format!("unpaused by {by}")).milestone(),
         ControlAction::Cancelled { reason } => said.plain(format!("cancelled by {by}: {}", shown(reason))).milestone(),
         ControlAction::Steered { text } => said.plain(format!("steered by {by}: {}", shown(text))).milestone(),
-        ControlAction::TakenOver { process } => said.plain(format!("taken over by {process}")).milestone(),
+        ControlAction::TakenOver { process } => said.plain(format!("continues in {process}")).milestone(),
         ControlAction::Adopted(adoption) => {
             let what = if adoption.fork.is_some() { "forked" } else { "migrated" };
             let changes = if adoption.changes.is_empty() { "no changes".to_owned() } else { adoption.changes.join(", ") };
@@ -343,15 +343,26 @@ fn control_words(said: Sentence, control: &Control) -> Sentence {
 
 fn task_ended(said: Sentence, line: &Line, ended: &TaskEnded) -> Sentence {
     let TaskEnded { task: _, state, result, limit, retry_at } = ended;
-    let said = match (state, &result.error) {
-        (FinalState::Completed, _) if result.status == CallStatus::Success => said.good(state.as_str()),
-        (state, Some(error)) => said.bad(format!("{}: {}", state.as_str(), message(error))),
-        (state, None) => said.bad(format!("{} ({})", state.as_str(), result.status.as_str())),
+    let word = end_word(*state, result.status);
+    let said = match &result.error {
+        _ if result.status == CallStatus::Success => said.good(word),
+        Some(error) => said.bad(format!("{word}: {}", message(error))),
+        None => said.bad(word),
     };
+    // The message of a reached limit names the limit.
+    let limit = limit.filter(|limit| result.error.as_ref().is_none_or(|error| !error.message.contains(limit.as_str())));
     let again = retry_at.map(|at| format!(" · tried again in {}", figures::elapsed(at.since(line.at)))).unwrap_or_default();
-    let said = said.plain(format!("{}{again}", limit_words(*limit)));
+    let said = said.plain(format!("{}{again}", limit_words(limit)));
     // The entry of a question describes its end.
     if line.task_kind == Some(TaskKind::Question) { said } else { said.milestone() }
+}
+
+/// Returns the end of a task or a run in one word: `completed` for a success only.
+fn end_word(state: FinalState, status: CallStatus) -> &'static str {
+    match state {
+        FinalState::Completed if status != CallStatus::Success => status.as_str(),
+        state => state.as_str(),
+    }
 }
 
 fn limit_words(limit: Option<LimitKind>) -> String {

@@ -22,6 +22,7 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -159,7 +160,8 @@ impl Actor {
                 Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer, recorded: None },
                 Err(error) if error.fails_run() => {
                     let message = format!("agent {} in task {task}, turn {turn}: {error}", request.agent);
-                    Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }
+                    let place = json!({"task": task, "agent": request.agent, "turn": turn});
+                    Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message).with_detail(place) }
                 }
                 Err(error) => return Some(Message::Unanswered(Unanswered { task, turn, model: name, error, began })),
             };
