@@ -38,16 +38,21 @@ const WAYS: &[Way] = &[
         commands: &[&["fork", "@last", "--allow-effects", "--set", "agents.lead.description=other"]],
     },
     Way { name: "fork --reload", from: From::Store, commands: &[&["fork", "@last", "--allow-effects", "--reload"]] },
-    Way { name: "answer, resume", from: From::Waiting, commands: &[&["answer", "@last", "Q1", "true"], &["resume", "@last"]] },
+    Way { name: "answer", from: From::Waiting, commands: &[&["answer", "@last", "Q1", "true"]] },
+    Way {
+        name: "answer, resume",
+        from: From::Waiting,
+        commands: &[&["answer", "@last", "Q1", "true", "--no-resume"], &["resume", "@last"]],
+    },
     Way {
         name: "resume --take-over",
         from: From::Waiting,
-        commands: &[&["answer", "@last", "Q1", "true"], &["resume", "@last", "--take-over"]],
+        commands: &[&["answer", "@last", "Q1", "true", "--no-resume"], &["resume", "@last", "--take-over"]],
     },
     Way {
         name: "resume --migrate",
         from: From::Waiting,
-        commands: &[&["answer", "@last", "Q1", "true"], &["resume", "@last", "--migrate", "--yes"]],
+        commands: &[&["answer", "@last", "Q1", "true", "--no-resume"], &["resume", "@last", "--migrate", "--yes"]],
     },
 ];
 

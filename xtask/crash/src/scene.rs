@@ -232,7 +232,9 @@ impl<'a> Scene<'a> {
             Step::Run => command.arg("run").arg(&self.case.job).arg("--trust"),
             Step::Resume => command.args(["resume", "@last", "--take-over"]),
             Step::Steer(number) => command.args(["steer", "@last", &steering(*number)]),
-            Step::Answer(question) => command.args(["answer", "@last", &format!("Q{question}"), &answer_to(*question)]),
+            Step::Answer(question) => {
+                command.args(["answer", "@last", &format!("Q{question}"), &answer_to(*question), "--no-resume"])
+            }
         };
         command.args(["--output", "ndjson", "--no-input", "--store"]).arg(self.store());
         command.current_dir(self.folder.path()).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! `baton answer`: answers a question that waits for a person, in any process.
+//! `baton answer`: answers a question that waits for a person, in any process, and continues a run that no process executes.
 
 use std::io::Read;
 
@@ -8,16 +8,20 @@ use baton_types::json::Json;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::app::{complete, document, engine, run_failure};
+use crate::app::{Ending, builder, complete, document, engine, finish, run_failure};
+use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
+use crate::export::Target;
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::shell::baton;
+use crate::signals::Interruptions;
 use crate::style;
 use crate::terminal;
 use crate::text::{Text, text};
+use crate::trust::Manner;
 use crate::view::{Asked, RunView};
-use crate::{approvals, question};
+use crate::{approvals, job, question};
 
 /// Arguments of `answer`.
 #[derive(Debug, Args)]
@@ -35,6 +39,16 @@ pub(crate) struct AnswerArgs {
     /// File to send with the answer. It is put into the workspace at PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
+    /// Do not continue a run that no process executes; `baton resume` does it later
+    #[arg(long)]
+    no_resume: bool,
+    /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
+    #[arg(long)]
+    trust: bool,
+    #[command(flatten)]
+    ending: Ending,
+    #[command(flatten)]
+    recording: RecordingArgs,
 }
 
 /// Sends the answer to the run, or prints the question if no answer was given.
@@ -72,22 +86,32 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         )));
     };
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
+    let out = args.ending.target(place)?;
     let delivered = engine(&found.store)?
         .answer(found.id(), task.id.clone(), &terminal::person(), Json::from(&answer), documents)
         .await
         .map_err(run_failure)?;
     let run = found.id();
+    // A pause lasts until a person ends it.
+    let resumes = matches!(delivered, Delivery::Queued) && !args.no_resume && !view.run.totals().paused;
     if place.screen.is_text() {
-        place.screen.text(&text!("Q{number} answered: {}", Text::block(&answer_text(&answer))))?;
+        let told = text!("Q{number} answered: {}", Text::block(&answer_text(&answer)));
+        // A continued run prints its own result.
+        if resumes {
+            place.screen.tell(&told)
+        } else {
+            place.screen.text(&told)?
+        }
         let open = view.questions_for_person().count() - 1;
-        if open > 0 {
+        if open > 0 && !resumes {
             place.screen.tell(&text!("{open} more open   → {}", baton("show").value(run)));
         }
         match delivered {
+            Delivery::Queued if resumes => {}
             Delivery::Queued => place.screen.tell(&text!("{}       {}", style::faint("next:"), baton("resume").value(run))),
             Delivery::Sent | Delivery::Done => place.screen.tell(&text!("the process that runs it continues with the answer")),
         }
-    } else {
+    } else if !resumes {
         let state = match delivered {
             Delivery::Done => "done",
             Delivery::Sent => "sent",
@@ -97,7 +121,19 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
             .screen
             .json(&json!({"run": run, "question": format!("Q{number}"), "task": task.id, "answer": answer, "delivery": state}))?;
     }
-    Ok(Exit::Done)
+    if resumes { resume(args, &found, out.as_ref(), place).await } else { Ok(Exit::Done) }
+}
+
+/// Continues the run with the answer, as `baton resume` does.
+async fn resume(args: &AnswerArgs, found: &FoundRun, out: Option<&Target>, place: &Place) -> Result<Exit, Failure> {
+    let recording = args.recording.of_resumption(place)?;
+    let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
+    let engine = recording.used_by(builder).build().map_err(run_failure)?;
+    let interruptions = Interruptions::catch()?;
+    let handle = engine.resume(found.id()).await.map_err(run_failure)?;
+    job::tell_changes(place, found).await?;
+    let exit = finish(&handle, found.record.last_seq, &found.store, place, out, interruptions).await?;
+    recording.close(found.id(), exit, place)
 }
 
 fn answer_text(answer: &Value) -> String {

@@ -67,7 +67,7 @@ fn a_question_shows_the_title_the_input_and_the_new_document_in_every_view() {
     assert!(change["diff"].as_str().unwrap().contains("+# The museum is closed on 4 March\n"), "{change}");
     let resumed = folder.baton(&["resume", "@last", "--output", "json"]).exits(3).json();
     assert_eq!(call(&resumed), call(&shown), "the end of a run reports the same");
-    folder.baton(&["answer", "@last", "Q1", "yes"]).exits(0);
+    folder.baton(&["answer", "@last", "Q1", "yes", "--no-resume"]).exits(0);
     folder.baton(&["resume", "@last"]).exits(0);
     let done = folder.baton(&["show", "@last", "--output", "json"]).exits(0).json();
     assert_eq!(call(&done), Value::Null, "a call that was decided waits no more");
@@ -230,7 +230,7 @@ fn a_document_that_changed_since_or_cannot_be_read_is_no_reason_not_to_answer() 
     let shown = folder.baton(&["answer", &run, "Q1"]).exits(2).stderr;
     let fault = "→ changes a.md, whose current version cannot be read: the content of a.md v1 is missing";
     each_says(&[("answer", shown)], &[fault, "│ new", "[1] yes   [2] no"]);
-    folder.baton(&["answer", &run, "Q1", "no"]).exits(0);
+    folder.baton(&["answer", &run, "Q1", "no", "--no-resume"]).exits(0);
     folder.baton(&["resume", &run]).exits(0);
 }
 
@@ -303,7 +303,7 @@ fn an_approval_of_a_command_holds_for_the_script_that_the_run_knows() {
     folder.baton(&["run", "approving", "--trust"]).exits(3);
     let run = folder.last_run();
     folder.write("approving/publish.sh", script("unseen"));
-    folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
+    folder.baton(&["answer", &run, "Q1", "yes", "--no-resume"]).exits(0);
     folder.baton(&["resume", &run, "--trust"]).exits(2).tells("publish.sh").tells("has changed since").tells("--migrate");
     assert_eq!(ran(), "", "nothing has run");
     // A migration adopts the changed script. The question is about another call then, and is asked again.
@@ -311,8 +311,8 @@ fn an_approval_of_a_command_holds_for_the_script_that_the_run_knows() {
     let run = folder.last_run();
     folder.write("approving/publish.sh", script("third"));
     folder.baton(&["resume", &run, "--migrate", "--yes", "--trust"]).exits(3).tells("publish.sh changed").tells("(Q2)");
-    folder.baton(&["answer", &run, "Q1", "yes"]).exits(1);
-    folder.baton(&["answer", &run, "Q2", "yes"]).exits(0);
+    folder.baton(&["answer", &run, "Q1", "yes", "--no-resume"]).exits(1);
+    folder.baton(&["answer", &run, "Q2", "yes", "--no-resume"]).exits(0);
     folder.baton(&["resume", &run]).exits(0);
     assert_eq!(ran(), "third\n");
     folder.baton(&["verify", &run]).exits(0);

@@ -52,7 +52,7 @@ impl Round<'_> {
 
     /// Answers in another terminal.
     fn answer_elsewhere(&self) {
-        self.folder.baton(&["answer", "@last", self.question, self.answer, "--store", &self.store]).exits(0);
+        self.folder.baton(&["answer", "@last", self.question, self.answer, "--store", &self.store, "--no-resume"]).exits(0);
     }
 
     /// Types the answer on `screen`.

@@ -166,7 +166,7 @@ fn a_waiting_run_adopts_the_folders_configs_when_told_to() {
     told.tells("0 (lead): system prompt; its next request starts a new cache prefix").tells("--yes");
     folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(3);
     folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(3).tells("nothing to migrate");
-    folder.baton(&["answer", &run, "units"]).exits(0);
+    folder.baton(&["answer", &run, "units", "--no-resume"]).exits(0);
     folder.baton(&["resume", &run]).exits(0).says("units");
     folder.baton(&["show", &run, "--task", "0", "--messages"]).exits(0).says("Do it carefully.");
     folder.baton(&["replay", &run]).exits(0).says("2 requests, each identical to the bytes");
@@ -208,7 +208,7 @@ fn an_approval_does_not_hold_for_another_definition_in_a_fork() {
     deploying(&folder, "approved");
     folder.baton(&["run", "deploying", "--trust"]).exits(3);
     let run = folder.last_run();
-    folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
+    folder.baton(&["answer", &run, "Q1", "yes", "--no-resume"]).exits(0);
     folder.baton(&["resume", &run, "--trust"]).exits(0);
     assert_eq!(folder.read("done.txt"), "approved\n");
     // A fork with the same call reuses the person's answer.

@@ -41,7 +41,7 @@ fn old_runs_go_and_the_rest_is_replayed_and_goes_on() {
     assert_eq!(folder.baton(&["show", &echoing, "--output", "json"]).exits(0).json(), shown);
     folder.baton(&["resume", &echoing]).exits(0);
     folder.baton(&["verify"]).exits(0).says("whole").says("2 runs");
-    folder.baton(&["answer", &asking, "revenue"]).exits(0);
+    folder.baton(&["answer", &asking, "revenue", "--no-resume"]).exits(0);
     let ran = folder.baton(&["resume", &asking, "--output", "json"]).exits(0).json();
     assert_eq!(ran["result"], json!({"summary": "revenue"}));
 }

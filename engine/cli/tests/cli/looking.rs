@@ -90,7 +90,7 @@ fn a_question_and_its_answer_stand_on_the_timeline() {
     let folder = Folder::new();
     folder.asking_job();
     folder.baton(&["run", "asking"]).exits(3);
-    folder.baton(&["answer", "@last", "units"]).exits(0);
+    folder.baton(&["answer", "@last", "units", "--no-resume"]).exits(0);
     folder.baton(&["resume", "@last"]).exits(0);
     let rows = folder.baton(&["timeline", "@last", "--type", "ask_master", "--output", "json"]).exits(0).json();
     assert_eq!(rows[0]["result"], "→ asked you (task 0/1.1)");
@@ -117,7 +117,7 @@ fn a_person_and_an_agent_of_the_same_name_are_told_apart_in_every_view() {
         folder.baton(&["run", job]).exits(if job == "asking" { 3 } else { 0 });
         let run = folder.last_run();
         if job == "asking" {
-            folder.baton(&["answer", &run, "units"]).exits(0);
+            folder.baton(&["answer", &run, "units", "--no-resume"]).exits(0);
             folder.baton(&["resume", &run]).exits(0);
         }
         let rows = folder.baton(&["timeline", &run, "--output", "ndjson"]).exits(0).lines();

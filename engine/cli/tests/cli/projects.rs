@@ -15,11 +15,11 @@ fn a_new_project_runs_at_once_and_asks_its_question() {
     };
     baton(&["validate"]).exits(0).says("3 agents");
     baton(&["run", "sales"]).exits(3).tells("reviewer asks (Q1)").tells("attached: draft.md v1");
-    baton(&["answer", "@last", "revenue"]).exits(0);
+    baton(&["answer", "@last", "revenue", "--no-resume"]).exits(0);
     let by_revenue = baton(&["resume", "@last", "--out", "out"]).exits(0).says("% by revenue.");
     assert!(folder.read("demo/out/report.md").contains("| Q3 |"));
     baton(&["run", "sales", "--input", "quarter=Q4"]).exits(3);
-    baton(&["answer", "@last", "units"]).exits(0);
+    baton(&["answer", "@last", "units", "--no-resume"]).exits(0);
     let by_units = baton(&["resume", "@last"]).exits(0).says("Q4 against Q3").says("% by units.");
     assert_ne!(by_revenue.stdout, by_units.stdout);
     baton(&["run", "sales", "--input", "quarter=Q9"]).exits(2).tells("Q9");

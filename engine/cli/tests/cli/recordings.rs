@@ -63,13 +63,13 @@ fn a_recording_goes_on_with_its_run_and_so_does_what_is_played() {
     let resume = |run: &str, more: &[&str]| folder.baton(&[&["resume", run], more].concat());
     run("--record").tells("--record taped");
     let recorded = folder.last_run();
-    folder.baton(&["answer", &recorded, "Q1", "units"]).exits(0);
+    folder.baton(&["answer", &recorded, "Q1", "units", "--no-resume"]).exits(0);
     resume(&recorded, &["--record", "nowhere"]).exits(6).tells("nowhere");
     resume(&recorded, &["--record", "taped"]).exits(0).says("hello").tells("cassettes   2");
     assert_eq!(received.try_iter().count(), 2);
     run("--replay").tells("--replay taped");
     let played = folder.last_run();
-    folder.baton(&["answer", &played, "Q1", "units"]).exits(0);
+    folder.baton(&["answer", &played, "Q1", "units", "--no-resume"]).exits(0);
     resume(&played, &["--record", "taped"]).exits(2).tells(&format!("the recording of run {recorded}"));
     resume(&played, &["--replay", "taped"]).exits(0).says("hello");
     assert_eq!(received.try_iter().count(), 0, "nothing was asked again");

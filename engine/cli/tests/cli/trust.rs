@@ -105,7 +105,7 @@ fn a_run_that_waits_is_not_resumed_before_it_is_trusted() {
     folder.baton(&["run", "job", "--trust"]).exits(3);
     send_store(&folder, "received");
     let receive = |arguments: &[&str]| ran(as_receiver(&folder, "received", arguments));
-    receive(&["answer", "@last", "Q1", "true"]).exits(0);
+    receive(&["answer", "@last", "Q1", "true", "--no-resume"]).exits(0);
     receive(&["resume", "@last"]).exits(2).tells(r#""sh" "tool.sh""#).tells("--trust");
     receive(&["resume", "@last", "--take-over"]).exits(2);
     let tool = folder.read("job/tools/deploy.json").replace("Deploys.", "Deploys it.");
@@ -113,7 +113,7 @@ fn a_run_that_waits_is_not_resumed_before_it_is_trusted() {
     receive(&["resume", "@last", "--migrate", "--yes"]).exits(2).tells(r#""sh" "tool.sh""#);
     assert!(!is_there(&folder, "pwned"));
     // The script has changed since its owner trusted it, so the owner is asked again.
-    folder.baton(&["answer", "@last", "Q1", "true"]).exits(0);
+    folder.baton(&["answer", "@last", "Q1", "true", "--no-resume"]).exits(0);
     folder.write("job/tool.sh", touching(&folder, "changed"));
     folder.baton(&["resume", "@last"]).exits(2).tells("tool.sh").tells("blake3");
     folder.write("job/tool.sh", touching(&folder, "pwned"));
@@ -180,7 +180,7 @@ fn a_stopped_run_does_not_continue_with_a_changed_script() {
     folder.write("job/agents/lead.json", agent);
     folder.baton(&["run", "job", "--trust", "--no-input"]).exits(3);
     folder.write("job/tool.sh", touching(&folder, "swapped"));
-    folder.baton(&["answer", "@last", "yes"]).exits(0);
+    folder.baton(&["answer", "@last", "yes", "--no-resume"]).exits(0);
     folder.baton(&["resume", "@last", "--trust"]).exits(2).tells("has changed since these configs were read");
     assert!(!is_there(&folder, "swapped") && !is_there(&folder, "pwned"));
 }
