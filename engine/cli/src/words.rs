@@ -12,9 +12,18 @@ pub(crate) fn counted_as(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
-/// Returns the beginning of `text` on one line, at most `width` characters, with `…` for the rest.
+/// Returns the beginning of `text` on one line, at most `width` characters, with `…` for the rest. It is cut between words,
+/// or inside a word that is longer than half of the line.
 pub(crate) fn preview(text: &str, width: usize) -> Text {
-    text!("{}", figures::preview(text, width)).cut(width)
+    let line = text!("{}", figures::preview(text, width.saturating_mul(2).min(100_000)));
+    let characters: Vec<char> = line.as_str().chars().collect();
+    if characters.len() <= width {
+        return line;
+    }
+    let Some(room) = width.checked_sub(1) else { return Text::default() };
+    let between = (room / 2 + 1..=room).rev().find(|end| characters[*end] == ' ').unwrap_or(room);
+    let kept: String = characters[..between].iter().collect();
+    text!("{}…", kept.trim_end())
 }
 
 /// Wraps `text` into lines of at most `width` characters, between words if possible.
@@ -39,6 +48,34 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<Text> {
         lines.push(line);
     }
     lines.iter().map(|line| Text::block(line)).collect()
+}
+
+/// Width of the labels before the lines of a report.
+pub(crate) const LABEL: usize = 12;
+
+/// Renders `text` after `label`, wrapped between words into lines of at most `width` characters.
+pub(crate) fn labelled(label: Text, text: &str, width: usize) -> Vec<Text> {
+    beside(label, wrap(text, width.saturating_sub(LABEL).max(LABEL)))
+}
+
+/// Renders `lines` after `label`, which is before the first one.
+pub(crate) fn beside(label: Text, lines: impl IntoIterator<Item = Text>) -> Vec<Text> {
+    let mut label = Some(label);
+    lines.into_iter().map(|line| text!("{}{}", label.take().unwrap_or_default().padded(LABEL), line).trimmed_end()).collect()
+}
+
+/// Renders commands after `label`: as many on a line as fit into `width` characters, and none of them in two parts.
+pub(crate) fn commands(label: Text, commands: &[String], width: usize) -> Vec<Text> {
+    let mut lines: Vec<String> = Vec::new();
+    for command in commands {
+        match lines.last_mut() {
+            Some(line) if LABEL + line.chars().count() + 3 + command.chars().count() <= width => {
+                *line += &format!(" · {command}")
+            }
+            _ => lines.push(command.clone()),
+        }
+    }
+    beside(label, lines.iter().map(|line| text!("{line}")))
 }
 
 /// Aligns rows in columns, each as wide as its widest cell. Spaces at the end of a line are removed.
@@ -69,10 +106,11 @@ mod tests {
     fn a_preview_is_one_line_of_bounded_length() {
         let preview = |text: &str, width| super::preview(text, width).as_str().to_owned();
         assert_eq!(preview("a  b\n c", 20), "a b c");
-        assert_eq!(preview("alpha beta gamma", 8), "alpha b…");
-        assert_eq!(preview("alpha beta gamma", 7), "alpha…");
-        assert_eq!(preview("alpha beta gamma", 10), "alpha bet…");
+        assert_eq!(preview("alpha beta gamma", 8), "alpha…");
+        assert_eq!(preview("alpha beta gamma", 11), "alpha beta…");
+        assert_eq!(preview("a bcdefghij", 6), "a bcd…");
         assert_eq!(preview("abcdefghij", 5), "abcd…");
+        assert_eq!((preview("abc", 0), preview("abc", 1)), (String::new(), "…".to_owned()));
         assert_eq!(preview("\u{1b}[2Jred", 20), "\\u{1b}[2Jred");
         assert!(preview(&"wörd ".repeat(100), 30).chars().count() <= 30);
     }
@@ -84,6 +122,17 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn commands_are_never_broken() {
+        let shown = |width| -> Vec<String> {
+            let lines = commands(text!("next:"), &["baton show 7k2f".to_owned(), "baton doc ls 7k2f".to_owned()], width);
+            lines.iter().map(|line| line.as_str().to_owned()).collect()
+        };
+        assert_eq!(shown(80), ["next:       baton show 7k2f · baton doc ls 7k2f"]);
+        assert_eq!(shown(40), ["next:       baton show 7k2f", "            baton doc ls 7k2f"]);
+        assert_eq!(shown(10), ["next:       baton show 7k2f", "            baton doc ls 7k2f"]);
     }
 
     #[test]

@@ -10,13 +10,13 @@ use clap::{Args, ValueHint};
 use crate::exit::{Exit, Failure};
 use crate::export::{Exported, Plan, Target};
 use crate::place::Place;
-use crate::screen::Output;
+use crate::screen::{self, Output};
 use crate::session::{self, Ended};
-use crate::shell::baton;
+use crate::shell::{CommandLine, baton};
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::view::RunView;
-use crate::{style, terminal};
+use crate::{style, terminal, words};
 
 /// Options for the end of an execution.
 #[derive(Debug, Args)]
@@ -70,12 +70,10 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
     let documents = view.handed_off();
     if screen.is_text() {
         screen.tell(&view.headline());
-        if view.run.ended().is_some()
-            && let Some(result) = view.result_text()
-        {
-            screen.text(&result)?;
-        }
         let width = terminal::width();
+        if view.run.ended().is_some() {
+            outcome(view, place)?;
+        }
         for (index, line) in RunView::document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
             screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
         }
@@ -88,20 +86,33 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
         screen.tell(&text!("wrote       {}", place.shown(path)));
     }
     if screen.is_text() {
-        screen.tell(&text!("tokens      {}", view.tokens()));
-        if let Some(recorded) = view.recorded() {
-            screen.tell(&text!("recorded    {recorded}"));
-        }
+        usage(view).iter().for_each(|line| screen.tell(line));
     }
     suggest(view, exit, place);
     Ok(())
+}
+
+/// Prints the result of a run that has ended, or the cause of its failure.
+pub(crate) fn outcome(view: &RunView, place: &Place) -> Result<(), Failure> {
+    let mut lines = view.result_lines(terminal::wrap_width());
+    lines.extend(view.failure_lines(terminal::width()));
+    lines.iter().try_for_each(|line| place.screen.text(line))
+}
+
+/// Renders the tokens, the cost and the time of a run, and the part of a fork that comes from its original.
+pub(crate) fn usage(view: &RunView) -> Vec<Text> {
+    let width = terminal::width();
+    let mut lines = words::labelled(text!("tokens"), &view.tokens(), width);
+    lines.extend(view.recorded().iter().flat_map(|recorded| words::labelled(text!("recorded"), recorded, width)));
+    lines
 }
 
 /// Prints the commands to suggest next. There is none for a store in memory: no other process can read it.
 fn suggest(view: &RunView, exit: Exit, place: &Place) {
     if place.store_file().is_some() {
         for line in next(view, exit) {
-            place.screen.tell(&line);
+            // A question is printed with --quiet too.
+            if exit == Exit::Waiting { screen::tell(&line) } else { place.screen.tell(&line) }
         }
     } else if view.run.ended().is_none() {
         place.screen.tell(&text!("the run is lost: its store was in memory"));
@@ -113,6 +124,10 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
     let run = view.id();
     let resume = baton("resume").value(run);
     let label = style::faint("next:");
+    let looks = |more: Option<CommandLine>| {
+        let commands = [baton("show").value(run), baton("timeline").value(run)].into_iter().chain(more);
+        words::commands(style::faint("next:"), &commands.map(|line| line.to_string()).collect::<Vec<_>>(), terminal::width())
+    };
     match exit {
         Exit::Waiting => {
             let mut lines = Vec::new();
@@ -136,13 +151,11 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
         Exit::Interrupted => vec![text!("stopped; nothing is lost   {} {resume}", label)],
         Exit::Done => {
             let change = view.run.documents().iter().find(|(_, document)| document.versions().len() > 1);
-            let more = match change {
-                Some((path, _)) => format!(" · {}", baton("doc diff").value(run).value(path)),
-                None if view.run.documents().is_empty() => String::new(),
-                None => format!(" · {}", baton("doc ls").value(run)),
-            };
-            vec![text!("{}       {} · {}{more}", label, baton("show").value(run), baton("timeline").value(run))]
+            looks(match change {
+                Some((path, _)) => Some(baton("doc diff").value(run).value(path)),
+                None => Some(baton("doc ls").value(run)).filter(|_| !view.run.documents().is_empty()),
+            })
         }
-        _ => vec![text!("{}       {} · {}", label, baton("show").value(run), baton("timeline").value(run))],
+        _ => looks(None),
     }
 }

@@ -45,6 +45,10 @@ pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failur
         ErrorKind::AlreadyExists => {
             Failure::Refused(format!("{} already exists; choose another --out, or remove the file", place.shown(&file)))
         }
+        ErrorKind::NotFound => {
+            let folder = file.parent().unwrap_or(&place.current);
+            Failure::Usage(format!("the folder {} does not exist; create it first, or choose another --out", place.shown(folder)))
+        }
         _ => Failure::file(&file, error),
     })?;
     place.screen.tell(&text!("wrote       {}", place.shown(&file)));

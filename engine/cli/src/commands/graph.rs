@@ -1,11 +1,13 @@
 //! `baton graph`: draws the task graph of a run, or the agents of a job, as Mermaid or DOT text.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::path::Path;
 
-use baton_machine::Phase;
+use baton_machine::{Phase, Task};
 use baton_types::config::Configs;
 use baton_types::entry::{FinalState, TaskKind};
+use baton_types::id::TaskId;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
@@ -25,7 +27,16 @@ pub(crate) struct GraphArgs {
     /// Language of the graph
     #[arg(long, value_enum, default_value = "mermaid", value_name = "LANGUAGE")]
     format: Language,
+    /// Draw every task of a large run. By default, the tasks of a caller beyond the first ones are counted in one box
+    #[arg(long)]
+    all: bool,
 }
+
+/// Number of tasks above which a drawing is folded. Mermaid draws texts of up to 50,000 characters.
+const FOLD_FROM: usize = 150;
+
+/// Number of a caller's tasks that have boxes of their own in a folded drawing.
+const MAX_SIBLINGS: usize = 12;
 
 /// Languages for drawings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,7 +86,10 @@ enum Look {
 pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure> {
     let is_folder = place.current.join(&args.target).is_dir();
     let drawing = if !is_folder && runs::is_run(place, &args.target).await? {
-        of_run(&runs::find_to_read(place, &args.target).await?.view().await?)
+        let view = runs::find_to_read(place, &args.target).await?.view().await?;
+        // Programs read every task.
+        let is_whole = args.all || !place.screen.is_text() || view.run.graph().iter().count() <= FOLD_FROM;
+        of_run(&view, if is_whole { usize::MAX } else { FOLD_FROM })
     } else {
         match job::load(place, Path::new(&args.target)) {
             Ok(job) => of_job(&job.configs),
@@ -100,26 +114,42 @@ pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-fn of_run(view: &RunView) -> Drawing {
+/// Draws a run, with about `most` boxes at most: breadth first, the tasks that need attention first.
+fn of_run(view: &RunView, most: usize) -> Drawing {
     let mut drawing = Drawing::default();
-    for task in view.run.graph().iter() {
+    let mut waiting: VecDeque<(Option<usize>, &Task)> =
+        view.run.task(&TaskId::root()).map(|root| (None, root)).into_iter().collect();
+    while let Some((from, task)) = waiting.pop_front() {
         let look = match task.phase {
             Phase::Ended(FinalState::Completed) => Look::Done,
             Phase::Ended(_) => Look::Failed,
             Phase::Waiting(_) => Look::Waiting,
             Phase::Ready(_) | Phase::Asking(_) | Phase::Acting(_) => Look::Plain,
         };
-        let label = escaped(&format!("{} · {}", task.holder, state(&task.phase)));
-        drawing.boxes.push(Box { id: task.id.to_string(), label, look });
-        let caller = view.run.graph().caller(&task.id);
-        if let Some(from) = caller.and_then(|caller| drawing.boxes.iter().position(|known| known.id == caller.id.as_str())) {
-            let label = if task.kind == TaskKind::Question {
-                "asks".to_owned()
-            } else {
-                words::preview(&view.row(&task.id).request, 40).as_str().to_owned()
-            };
-            drawing.arrows.push(Arrow { from, to: drawing.boxes.len() - 1, label, waiting: task.is_live() });
+        let name = match &task.question {
+            Some(question) => format!("Q{} to {}", question.number, task.holder),
+            None => task.holder.to_string(),
+        };
+        let (request, state) = (words::preview(&view.row(&task.id).request, 40), state(&task.phase));
+        let label =
+            if task.kind == TaskKind::Question { format!("asks: {}", request.as_str()) } else { request.as_str().to_owned() };
+        let at = drawing.add(Box { id: task.id.to_string(), label: escaped(&format!("{name} · {state}")), look });
+        drawing.arrows.extend(from.map(|from| Arrow { from, to: at, label, waiting: task.is_live() }));
+        let mut callees = view.run.graph().callees(&task.id);
+        let room = most.saturating_sub(drawing.boxes.len() + waiting.len());
+        let shown = if most == usize::MAX { callees.len() } else { callees.len().min(MAX_SIBLINGS).min(room) };
+        if shown < callees.len() {
+            callees.sort_by_key(|callee| view.urgency(callee).unwrap_or(u8::MAX));
+            let folded: Vec<&Task> = callees.split_off(shown);
+            let below = folded.iter().flat_map(|callee| view.run.graph().descendants(&callee.id));
+            let folded: Vec<&Task> = folded.iter().copied().chain(below).collect();
+            let number = words::counted(folded.len(), if shown == 0 { "task" } else { "more task" });
+            let label = format!("… {number} · {}", view.tally(folded.iter().copied()).join(", "));
+            let fold = drawing.add(Box { id: format!("{} …", task.id), label, look: Look::Plain });
+            let waiting = folded.iter().any(|task| task.is_live());
+            drawing.arrows.push(Arrow { from: at, to: fold, label: String::new(), waiting });
         }
+        waiting.extend(callees.into_iter().map(|callee| (Some(at), callee)));
     }
     drawing
 }
@@ -142,6 +172,12 @@ fn of_job(configs: &Configs) -> Drawing {
 }
 
 impl Drawing {
+    /// Adds a box; returns its index.
+    fn add(&mut self, shape: Box) -> usize {
+        self.boxes.push(shape);
+        self.boxes.len() - 1
+    }
+
     fn mermaid(&self) -> String {
         let mut text = "graph TD\n".to_owned();
         for (index, shape) in self.boxes.iter().enumerate() {

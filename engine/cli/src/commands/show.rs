@@ -8,7 +8,7 @@ use baton_types::message::{contents_of, message_blocks};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::app::{complete, engine, next, run_failure, task_named};
+use crate::app::{complete, engine, next, outcome, run_failure, task_named, usage};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
@@ -48,6 +48,7 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
     let mut view = found.view().await?;
     approvals::look(&mut view, &found.store).await;
     view.interrupted = found.status() == runs::INTERRUPTED;
+    view.executed = runs::is_held(&*found.store, &found.record) == Some(true);
     if let Some(question) = &args.question {
         return show_question(&view, question, place);
     }
@@ -73,7 +74,8 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     let folder = started.and_then(|started| started.folder.clone()).map(|folder| format!(" · {folder}")).unwrap_or_default();
     screen.text(&text!("run {} · job {job}{folder}", style::name(found.id())))?;
     if let Some(started) = started {
-        screen.text(&text!("request     {}", words::preview(&started.request, width * 3)))?;
+        let request = words::preview(&started.request, width * 3);
+        words::labelled(text!("request"), request.as_str(), width).iter().try_for_each(|line| screen.text(line))?;
     }
     screen.text(&text!(""))?;
     for line in view.tree(view.shown_at(), width, usize::MAX) {
@@ -81,30 +83,21 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     }
     screen.text(&text!(""))?;
     screen.text(&view.headline())?;
-    if let Some(result) = view.result_text() {
-        screen.text(&result)?;
-    }
+    outcome(view, place)?;
     screen.text(&text!(""))?;
     let documents: Vec<_> = view.run.documents().iter().map(|(_, document)| document.current().as_ref()).collect();
     for (index, line) in RunView::document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
         screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
     }
     for asked in view.questions().filter(|asked| !asked.is_open()) {
-        screen.text(&text!(
-            "Q{:<10} {}: {} → {}",
-            asked.question.number,
-            view.holder(&asked.question.asker),
-            words::preview(&asked.question.text, width / 2),
-            asked.ending()
-        ))?;
+        let question = words::preview(&asked.question.text, width / 2);
+        let question = text!("{}: {} → {}", view.holder(&asked.question.asker), question, asked.ending());
+        let lines = words::labelled(text!("Q{}", asked.question.number), question.as_str(), width);
+        lines.iter().try_for_each(|line| screen.text(line))?;
     }
-    for (index, line) in view.spent_table(SPENT_ROWS).iter().enumerate() {
-        screen.text(&text!("{}{}", if index == 0 { "spent       " } else { "            " }, line))?;
-    }
-    screen.text(&text!("tokens      {}", view.tokens()))?;
-    if let Some(recorded) = view.recorded() {
-        screen.text(&text!("recorded    {recorded}"))?;
-    }
+    let spent = view.spent_table(SPENT_ROWS, width.saturating_sub(words::LABEL));
+    words::beside(text!("spent"), spent).iter().try_for_each(|line| screen.text(line))?;
+    usage(view).iter().try_for_each(|line| screen.text(line))?;
     let exit = if view.waits_for_person() {
         Exit::Waiting
     } else if view.run.ended().is_some() {

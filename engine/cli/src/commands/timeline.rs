@@ -1,6 +1,7 @@
 //! `baton timeline`: prints the entries of a run in order.
 
 use baton_timeline::{Kind, Line, Sentence, sentence};
+use baton_types::call::CallStatus;
 use baton_types::entry::{Entry, Recorded};
 use clap::Args;
 
@@ -63,12 +64,17 @@ pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Fail
         })
         .await?;
     reader = found.reader();
+    let mut has_failed = false;
     found
         .each_entry(|entry| {
-            let line = args.chosen(reader.line(entry));
-            line.map_or(Ok(()), |line| place.screen.text(&columns.row(&line, &sentence(&line))))
+            let Some(line) = args.chosen(reader.line(entry)) else { return Ok(()) };
+            has_failed = matches!(&line.entry, Entry::RunEnded(ended) if ended.status != CallStatus::Success);
+            place.screen.text(&columns.row(&line, &sentence(&line)))
         })
         .await?;
+    if has_failed {
+        found.view().await?.failure_lines(terminal::width()).iter().for_each(|line| place.screen.tell(line));
+    }
     Ok(Exit::Done)
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::approval::CallReport;
+use super::failure::Failure;
 use super::usage::{UnsettledReport, usd};
 use super::{Asked, NotUsed, RunView, state};
 
@@ -24,6 +25,9 @@ pub(crate) struct RunReport {
     result: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Value>,
+    /// The first cause of an end without success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<String>,
     documents: Vec<DocumentReport>,
@@ -183,6 +187,7 @@ impl RunView {
             status: self.status().to_owned(),
             result: self.result().map_or(Value::Null, |result| result.output.value()),
             error: self.error().as_ref().map(CallError::to_value),
+            failure: self.failure(),
             limit: totals.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
             documents: self.handed_off().into_iter().map(Self::document_report).collect(),
             tasks: self.task_reports(),

@@ -69,8 +69,7 @@ impl LiveTree {
         let for_question = room.saturating_sub(below.len() + MIN_TREE);
         let question = without_middle(question, for_question);
         let rows = room.saturating_sub(question.len() + below.len()).max(1);
-        let mut lines = view.map(|view| view.tree(now, usize::from(width), rows)).unwrap_or_default();
-        lines.truncate(rows);
+        let mut lines = view.map(|view| view.live_tree(now, usize::from(width), rows)).unwrap_or_default();
         lines.extend(question.into_iter().chain(below));
         lines.truncate(room);
         self.replace(&lines, prompt.map(|prompt| prompt.typed));

@@ -6,10 +6,12 @@
 pub(crate) mod approval;
 pub(crate) mod change;
 pub(crate) mod extent;
+pub(crate) mod failure;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod summary;
+mod table;
 mod tree;
 pub(crate) mod usage;
 
@@ -25,6 +27,7 @@ use baton_types::entry::{BudgetSettled, Concern, Control, ControlAction, Entry, 
 use baton_types::id::{RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
+use failure::Problem;
 use usage::{NotUsed, Unsettled};
 
 /// The state of a run, and the facts for people that the state lacks.
@@ -37,8 +40,12 @@ pub(crate) struct RunView {
     pub(crate) began: Timestamp,
     /// Whether it is certain that no process executes the run.
     pub(crate) interrupted: bool,
+    /// Whether a process executes the run, as far as that is known.
+    pub(crate) executed: bool,
     /// The row of each task.
     rows: BTreeMap<TaskId, TaskRow>,
+    /// The errors of calls and tasks, in order.
+    problems: Vec<Problem>,
     /// The outputs for the user.
     pub(crate) outputs: Vec<Json>,
     /// Tokens that the run used, and their cost. Unlike in the state, unknown usage is not in it.
@@ -128,7 +135,9 @@ impl RunView {
             engine,
             began: Timestamp::default(),
             interrupted: false,
+            executed: false,
             rows: BTreeMap::new(),
+            problems: Vec::new(),
             outputs: Vec::new(),
             used: Spent::default(),
             models: BTreeSet::new(),
@@ -181,10 +190,14 @@ impl RunView {
                 }
             }
             Entry::CallRefused(refused) => {
+                self.problems.push(Problem::of_call(&refused.task, &refused.call, refused.tool.as_str(), &refused.error));
                 self.row_mut(&refused.task).step = format!("{} refused: {}", refused.tool, refused.error.message);
             }
             Entry::CallStarted(started) => self.row_mut(&started.task).step = started.tool.to_string(),
             Entry::CallFinished(finished) => {
+                if let Some(error) = &finished.result.error {
+                    self.problems.push(Problem::of_call(&finished.task, &finished.call, finished.tool.as_str(), error));
+                }
                 self.row_mut(&finished.task).step = step_of(finished.tool.as_str(), &finished.result);
             }
             Entry::DocumentWritten(version) => {
@@ -204,6 +217,10 @@ impl RunView {
                 }
             }
             Entry::TaskEnded(ended) => {
+                if let Some(error) = &ended.result.error {
+                    let turns = self.run.task(&ended.task).map_or(0, |task| task.turns);
+                    self.problems.push(Problem::of_end(&ended.task, turns, error));
+                }
                 let row = self.row_mut(&ended.task);
                 row.ended = Some(at);
                 row.result = Some(Arc::clone(&ended.result));
@@ -269,10 +286,13 @@ impl RunView {
         &self.rows[task]
     }
 
-    /// Returns the end of elapsed times on a screen that does not follow the run. It is now if the run waits for a person, else
-    /// the time of the last entry, because no work happens since then.
+    /// Returns the end of elapsed times on a screen that does not follow the run. It is now if a process executes the run or the
+    /// run waits for a person, else the time of the last entry, because no work happens since then.
     pub(crate) fn shown_at(&self) -> Timestamp {
-        if self.waits_for_person() { crate::terminal::now() } else { self.run.totals().latest }
+        let latest = self.run.totals().latest;
+        let goes_on = self.run.ended().is_none() && (self.executed || self.waits_for_person());
+        // Another machine's clock may be behind.
+        if goes_on { latest.max(crate::terminal::now()) } else { latest }
     }
 
     /// Returns the usage of each task with all tasks below it; for the root, of the whole run.
@@ -328,13 +348,18 @@ impl RunView {
         self.run.task(task).map_or_else(|| task.to_string(), |task| task.holder.to_string())
     }
 
-    /// Returns the holder of the task that `call` waits for: a question about the call, or else its first attempt.
+    /// Returns the holder of the task that `call` waits for.
     pub(crate) fn awaited_of(&self, call: &OpenCall) -> String {
-        self.holder(&match call.stage {
+        self.holder(&Self::awaited_task(call))
+    }
+
+    /// Returns the task that `call` waits for: a question about the call, or else its first attempt.
+    fn awaited_task(call: &OpenCall) -> TaskId {
+        match call.stage {
             CallStage::Approval => call.id.approval(call.approvals()),
             CallStage::Doubt => call.id.outcome(),
             _ => call.id.created_task(),
-        })
+        }
     }
 
     /// Iterates over the questions, in the order they were opened.

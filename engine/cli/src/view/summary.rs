@@ -6,7 +6,7 @@ use baton_machine::{Spent, Task};
 use baton_types::document::DocumentVersion;
 use baton_types::entry::{OnDeadline, QuestionEnd};
 use baton_types::id::AgentId;
-use baton_types::money::{Money, Price};
+use baton_types::money::Money;
 use serde_json::{Map, Value};
 
 use super::approval;
@@ -20,17 +20,21 @@ use crate::text::{Text, text};
 use crate::words;
 
 impl RunView {
-    /// Renders the result of the root: a string as it is, an object by its fields, any other value as JSON.
-    pub(crate) fn result_text(&self) -> Option<Text> {
-        let result = self.result()?;
-        if let Some(error) = &result.error {
-            return Some(text!("{} ({})", Text::block(&error.message), error.code.as_str()));
-        }
-        match result.output.value() {
-            Value::Null => None,
-            Value::String(text) => Some(Text::block(&text)),
-            Value::Object(fields) => Some(fields_text(fields)),
-            other => Some(Text::json(&other)),
+    /// Renders the result of the root: a string as it is, an object by its fields, any other value as JSON. Texts are wrapped at
+    /// `width`.
+    pub(crate) fn result_lines(&self, width: Option<usize>) -> Vec<Text> {
+        let lines = |text: &str| match width {
+            Some(width) => words::wrap(text, width),
+            None => vec![Text::block(text)],
+        };
+        match self.result().map(|result| result.output.value()) {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::String(text)) => lines(&text),
+            Some(Value::Object(fields)) => match (fields.len(), fields.get("summary").or_else(|| fields.get("result"))) {
+                (1, Some(Value::String(text))) => lines(text),
+                _ => fields_text(fields, width),
+            },
+            Some(other) => vec![Text::json(&other)],
         }
     }
 
@@ -77,13 +81,9 @@ impl RunView {
     /// Renders the cost of the run: an amount, `$0 (scripted)` if only scripts answered, `?` if a price is unknown.
     pub(crate) fn cost_words(&self) -> String {
         let prices = self.run.started().map(|started| &started.prices);
-        let scripted =
-            |model: &String| prices.and_then(|prices| prices.get(model)).is_some_and(|it| it.source == Price::SCRIPTED);
         let cost = self.used.cost;
         match cost.total() {
-            Some(total) if total.is_zero() && !self.models.is_empty() && self.models.iter().all(scripted) => {
-                format!("{total} (scripted)")
-            }
+            Some(total) if total.is_zero() && self.is_scripted() => format!("{total} (scripted)"),
             None if !cost.known.is_zero() => format!("? ({} plus models without a known price)", cost.known),
             _ if self.models.iter().any(|model| prices.and_then(|prices| prices.get(model)).is_some_and(|it| it.is_estimate)) => {
                 format!("≈{cost} (by the job's own prices)")
@@ -94,7 +94,7 @@ impl RunView {
 
     /// Renders the usage of the tasks that called others, alone and with all tasks below: at most `rows` rows, and the number of
     /// the others.
-    pub(crate) fn spent_table(&self, rows: usize) -> Vec<Text> {
+    pub(crate) fn spent_table(&self, rows: usize, width: usize) -> Vec<Text> {
         let spent = self.spent();
         let words = |Spent { usage, cost }: Spent, not_used: NotUsed| {
             format!("{}{} tok{} · {cost}", approx(usage.estimated), words::count(usage.total()), not_used.words())
@@ -110,7 +110,14 @@ impl RunView {
             .collect();
         let more = cells.len().saturating_sub(rows);
         cells.truncate(rows);
-        let mut lines = words::columns(cells);
+        let mut lines = words::columns(cells.clone());
+        if lines.iter().any(|line| line.width() > width) {
+            let two_lines = |cells: Vec<Text>| {
+                let [name, id, alone, below] = <[Text; 4]>::try_from(cells).unwrap_or_default();
+                [text!("{} {}", name, id), text!("  {}", alone), text!("  {}", below)].map(|line| line.cut(width))
+            };
+            lines = cells.into_iter().flat_map(two_lines).collect();
+        }
         if more > 0 {
             lines.push(text!("… {}", words::counted(more, "more task")));
         }
@@ -251,16 +258,22 @@ impl Asked<'_> {
     }
 }
 
-/// Renders a result of several fields, one per line if all values are simple. A result with `summary` or `result` alone is that
-/// text.
-fn fields_text(fields: Map<String, Value>) -> Text {
-    if let (1, Some(Value::String(summary))) = (fields.len(), fields.get("summary").or_else(|| fields.get("result"))) {
-        return Text::block(summary);
-    }
+/// Renders a result of several fields, one per line if all values are simple. Texts are wrapped at `width`.
+fn fields_text(fields: Map<String, Value>, width: Option<usize>) -> Vec<Text> {
     if fields.values().any(|value| value.is_array() || value.is_object()) {
-        return Text::json(&Value::Object(fields));
+        return vec![Text::json(&Value::Object(fields))];
     }
     let value_text = |value: &Value| value.as_str().map_or_else(|| text!("{value}"), Text::block);
-    let rows = fields.iter().map(|(name, value)| vec![text!("{name}"), value_text(value)]).collect();
-    Text::joined(words::columns(rows), "\n")
+    let names = fields.keys().map(|name| text!("{name}").width()).max().unwrap_or(0) + 2;
+    let Some(width) = width.filter(|width| *width >= 2 * names) else {
+        let rows = fields.iter().map(|(name, value)| vec![text!("{name}"), value_text(value)]).collect();
+        return words::columns(rows);
+    };
+    let field = |(name, value): (&String, &Value)| {
+        let mut lines = words::wrap(value_text(value).as_str(), width - names).into_iter();
+        let first = text!("{}{}", text!("{name}").padded(names), lines.next().unwrap_or_default());
+        let rest: Vec<Text> = lines.map(|line| text!("{}{}", Text::default().padded(names), line)).collect();
+        std::iter::once(first).chain(rest).map(Text::trimmed_end).collect::<Vec<_>>()
+    };
+    fields.iter().flat_map(field).collect()
 }
