@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use baton_store::StoreError;
 use baton_types::call::CallStatus;
 use baton_types::entry::{FinalState, RunEnded};
+use serde_json::json;
 
+use crate::screen::Versioned;
 use crate::shell::baton;
 use crate::style;
 use crate::text::{Text, text};
@@ -152,6 +154,24 @@ impl Failure {
         }
     }
 
+    /// Returns the failure for programs, as one line of JSON.
+    pub(crate) fn json(&self) -> Text {
+        let code = match self {
+            Self::Usage(_) => "usage",
+            Self::Faults(_) => "config",
+            Self::NotFound { .. } => "not_found",
+            Self::Refused(_) => "refused",
+            Self::Unavailable(_) => "unavailable",
+            Self::File { .. } => "file",
+            Self::Output(_) => "output",
+            Self::Store(_) => "store",
+            Self::Taken(_) => "taken",
+            Self::Stopped { .. } => "stopped",
+            Self::Engine(_) => "engine",
+        };
+        error_line(code, &self.to_string(), self.exit())
+    }
+
     /// Renders the failure for stderr: the loader's report as it is, any other failure after `error:`.
     pub(crate) fn shown(&self) -> Text {
         match self {
@@ -164,6 +184,12 @@ impl Failure {
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
+}
+
+/// Renders an error as one line of JSON.
+pub(crate) fn error_line(code: &str, message: &str, exit: Exit) -> Text {
+    let error = json!({"error": {"code": code, "message": message, "exit_code": exit.code()}});
+    Text::json_line(&Versioned::of(&error))
 }
 
 /// Renders a panic for stderr. The message is escaped, because it may quote any text.

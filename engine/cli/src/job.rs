@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::shell::baton;
 use crate::text::text;
-use crate::{environment, project, style};
+use crate::{environment, programs, project, style};
 
 /// The outcome of checking a job.
 pub(crate) enum Checked {
@@ -74,12 +74,14 @@ fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, J
 
 /// Loads the job from `sources`, or returns all their faults.
 fn checked(place: &Place, sources: Sources, files: &JobFolder) -> Result<Checked, Failure> {
-    let loaded = match LoadedJob::from_sources(sources, &registered_functions()) {
-        Ok(job) => job,
-        Err(faults) => return Ok(Checked::Faulty(faults)),
-    };
-    let configs = Arc::clone(&loaded.configs);
-    let mut job = loaded;
+    let missing = programs::missing(&sources, files.path());
+    let loaded = LoadedJob::from_sources(sources, &registered_functions());
+    let faults = loaded.as_ref().err().into_iter().flat_map(Faults::iter).cloned();
+    if let Err(faults) = Faults::none_of(faults.chain(missing).collect()) {
+        return Ok(Checked::Faulty(faults));
+    }
+    let mut job = loaded.expect("a job without faults is loaded");
+    let configs = Arc::clone(&job.configs);
     job.folder = Some(files.path().to_owned());
     job.memory = Some(project::memory(place, &configs.job.id, files.path())?);
     for document in &configs.job.documents {

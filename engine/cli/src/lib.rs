@@ -13,6 +13,7 @@ mod exit;
 mod export;
 mod job;
 mod place;
+mod programs;
 mod project;
 mod question;
 mod records;
@@ -23,6 +24,7 @@ mod screen;
 mod session;
 mod shell;
 mod signals;
+mod skeleton;
 mod style;
 mod terminal;
 mod text;
@@ -78,11 +80,12 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let cli = match args::parse(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let cli = match args::parse(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return app::options::refused(&error).code(),
+        Err(error) => return app::options::refused(&error, &arguments).code(),
     };
-    let screen = Screen::detect(cli.common.output, cli.common.no_input, cli.common.plain);
+    let screen = Screen::of(&cli.common);
     let ended = Place::here(screen, cli.common.store).and_then(|place| {
         let tokio =
             tokio::runtime::Runtime::new().map_err(|error| exit::Failure::Engine(format!("tokio cannot start: {error}")))?;
@@ -95,7 +98,7 @@ where
         Ok(exit) => exit.code(),
         Err(failure) if failure.is_broken_pipe() => Exit::Done.code(),
         Err(failure) => {
-            screen.tell(&failure.shown());
+            screen::tell(&if screen.is_text() { failure.shown() } else { failure.json() });
             failure.exit().code()
         }
     }

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::app::options::Common;
 use crate::exit::Failure;
 use crate::text::{Text, escaped_json};
 
@@ -29,16 +30,20 @@ pub(crate) struct Screen {
     pub(crate) interactive: bool,
     /// Whether a live tree may be drawn on stderr.
     pub(crate) live: bool,
+    /// Whether only results, questions and errors are printed.
+    pub(crate) quiet: bool,
 }
 
 impl Screen {
-    /// Detects the abilities of the streams from the terminal and the environment.
-    pub(crate) fn detect(output: Output, no_input: bool, plain: bool) -> Self {
+    /// Detects the abilities of the streams from the options, the terminal and the environment.
+    pub(crate) fn of(options: &Common) -> Self {
+        let &Common { output, store: _, no_input, plain, quiet } = options;
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let automatic = set("CI");
         let draws = io::stderr().is_terminal() && !automatic;
-        Self { output, interactive: draws && io::stdin().is_terminal() && !no_input, live: draws && !dumb && !plain }
+        let interactive = draws && io::stdin().is_terminal() && !no_input;
+        Self { output, interactive, live: draws && !dumb && !plain && !quiet, quiet }
     }
 
     /// Whether results are for people.
@@ -46,8 +51,13 @@ impl Screen {
         self.output == Output::Text
     }
 
-    /// Prints one JSON result: indented for `json`, on one line for `ndjson`.
-    pub(crate) fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+    /// Prints one object as the result, with the version of its form: indented for `json`, on one line for `ndjson`.
+    pub(crate) fn json<T: Serialize>(self, object: &T) -> Result<(), Failure> {
+        self.value(&Versioned::of(object))
+    }
+
+    /// Prints one JSON value that has a form of its own, such as a schema.
+    pub(crate) fn value<T: Serialize>(self, value: &T) -> Result<(), Failure> {
         let json = match self.output {
             Output::Ndjson => serde_json::to_string(value),
             Output::Text | Output::Json => serde_json::to_string_pretty(value),
@@ -59,15 +69,15 @@ impl Screen {
         Ok(out.flush()?)
     }
 
-    /// Prints a list: one array for `json`, one line per element for `ndjson`.
-    pub(crate) fn json_list<T: Serialize>(self, values: &[T]) -> Result<(), Failure> {
+    /// Prints a list of objects, each with the version of its form: one array for `json`, one line per object for `ndjson`.
+    pub(crate) fn json_list<T: Serialize>(self, objects: &[T]) -> Result<(), Failure> {
         match self.output {
-            Output::Ndjson => values.iter().try_for_each(|value| self.json(value)),
-            Output::Text | Output::Json => self.json(&values),
+            Output::Ndjson => objects.iter().try_for_each(|object| self.json(object)),
+            Output::Text | Output::Json => self.value(&objects.iter().map(Versioned::of).collect::<Vec<_>>()),
         }
     }
 
-    /// Begins a list whose values are printed as they come, in the form of [`Self::json_list`].
+    /// Begins a list whose values have forms of their own and are printed as they come: one array, or one line per value.
     pub(crate) fn begin_list(self) -> JsonList {
         JsonList { screen: self, is_empty: true }
     }
@@ -95,14 +105,33 @@ impl Screen {
         Ok(out.flush()?)
     }
 
-    /// Prints text that is not a result on stderr.
-    #[expect(clippy::unused_self, reason = "printing goes through the screen")]
+    /// Prints text that is neither a result nor an error on stderr.
     pub(crate) fn tell(self, text: &Text) {
-        tell(text);
+        if !self.quiet {
+            tell(text);
+        }
     }
 }
 
-/// Prints text on stderr. A closed stderr is ignored.
+/// Version of the form of the objects that commands print. docs/json.md describes the form.
+const VERSION: u32 = 0;
+
+/// An object with the version of its form.
+#[derive(Serialize)]
+pub(crate) struct Versioned<'a, T> {
+    v: u32,
+    #[serde(flatten)]
+    object: &'a T,
+}
+
+impl<'a, T> Versioned<'a, T> {
+    /// Returns `object` with the version.
+    pub(crate) fn of(object: &'a T) -> Self {
+        Self { v: VERSION, object }
+    }
+}
+
+/// Prints text on stderr, also with `--quiet`. A closed stderr is ignored.
 pub(crate) fn tell(text: &Text) {
     let text = text.as_str();
     let mut err = anstream::stderr().lock();
@@ -119,7 +148,7 @@ impl JsonList {
     /// Prints the next value.
     pub(crate) fn add<T: Serialize>(&mut self, value: &T) -> Result<(), Failure> {
         if self.screen.output == Output::Ndjson {
-            return self.screen.json(value);
+            return self.screen.value(value);
         }
         let before = if std::mem::take(&mut self.is_empty) { "[\n  " } else { ",\n  " };
         // Line breaks inside texts are escaped, so every line break here belongs to the layout.

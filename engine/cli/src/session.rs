@@ -26,7 +26,7 @@ use crate::app::engine::{engine, run_failure, run_stopped};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::question::read_answer;
-use crate::screen::{Output, Screen};
+use crate::screen::{self, Output, Screen};
 use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
@@ -197,7 +197,7 @@ impl Session<'_> {
             Action::SayAwaited => self.say_awaited(),
             Action::Exit => {
                 self.live = None;
-                self.screen.tell(&text!("  stopped   → {}", baton("resume").value(self.handle.id())));
+                screen::tell(&text!("  stopped   → {}", baton("resume").value(self.handle.id())));
                 // `exit` runs no destructors, and no command may survive this process.
                 baton_runtime::kill_commands();
                 std::process::exit(i32::from(Exit::Interrupted.code()));
@@ -211,12 +211,13 @@ impl Session<'_> {
         self.view.apply(entry).await.map_err(run_failure)?;
         let line = self.reader.line(entry);
         let is_new = entry.seq > self.reported;
-        if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&line).is_err() {
+        if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.value(&line).is_err() {
             // The run stops as if it were interrupted. The report at its end meets the same failure, which is handled there.
             self.unread = true;
             self.happened(Event::Unread).await;
         }
         if !self.screen.live
+            && !self.screen.quiet
             && is_new
             && let Some(line) = progress(&line, self.view.began)
         {
@@ -344,7 +345,7 @@ impl Session<'_> {
     fn say(&mut self, lines: &[Text]) {
         match &mut self.live {
             Some(live) => live.say(lines),
-            None => lines.iter().for_each(|line| self.screen.tell(line)),
+            None => lines.iter().for_each(screen::tell),
         }
     }
 

@@ -53,6 +53,11 @@ impl Text {
         Self(escaped_json(serde_json::to_string_pretty(value).unwrap_or_default()))
     }
 
+    /// Returns the JSON of `value` on one line.
+    pub(crate) fn json_line(value: &impl Serialize) -> Self {
+        Self(escaped_json(serde_json::to_string(value).unwrap_or_default()))
+    }
+
     /// Joins `texts` with `separator` between them.
     pub(crate) fn joined(texts: impl IntoIterator<Item = Self>, separator: &'static str) -> Self {
         let texts: Vec<String> = texts.into_iter().map(|text| text.0).collect();

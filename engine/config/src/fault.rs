@@ -84,7 +84,7 @@ fault_kinds! {
     TemplateSyntax = "B0125",
     /// A template that uses a variable which does not exist.
     UndefinedVariable = "B0126",
-    /// A document, prompt or script that is not there.
+    /// A document, prompt, script or program that is not there.
     MissingFile = "B0127",
     /// A model script that cannot be followed.
     BadScript = "B0128",

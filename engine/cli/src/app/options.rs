@@ -1,8 +1,10 @@
 //! The options of every command, and the output for a wrong command line.
 
+use std::ffi::OsString;
+
 use clap::Args;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, error_line};
 use crate::screen::{self, Output};
 use crate::style;
 use crate::text::{Text, text};
@@ -32,16 +34,34 @@ pub(crate) struct Common {
     /// Print one line per event instead of a live tree
     #[arg(long, global = true)]
     pub(crate) plain: bool,
+    /// Print only results, questions and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// Whether arguments that cannot be read ask for JSON.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let is_json = |form: &str| matches!(form, "json" | "ndjson");
+    let words: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let pairs = words.windows(2).any(|pair| pair[0] == "--output" && is_json(pair[1]));
+    let joined = words.iter().any(|word| word.strip_prefix("--output=").is_some_and(is_json));
+    let is_set = words.iter().any(|word| word.starts_with("--output"));
+    pairs || joined || (!is_set && std::env::var("BATON_OUTPUT").is_ok_and(|form| is_json(&form)))
 }
 
 /// Prints what is wrong with the arguments, or the requested help; returns the exit code.
-pub(crate) fn refused(error: &clap::Error) -> Exit {
+pub(crate) fn refused(error: &clap::Error, arguments: &[OsString]) -> Exit {
     if !error.use_stderr() {
         let _closed = error.print();
         return Exit::Done;
     }
     // The message quotes the arguments. A file's name may be among them through completion, so its characters are escaped.
     let shown = error.render().to_string();
+    if wants_json(arguments) {
+        let message = shown.trim_end();
+        screen::tell(&error_line("usage", message.strip_prefix("error: ").unwrap_or(message), Exit::Usage));
+        return Exit::Usage;
+    }
     screen::tell(&match shown.trim_end().strip_prefix("error:") {
         Some(rest) => text!("{}{}", style::bad("error:"), Text::block(rest)),
         None => Text::block(&shown),

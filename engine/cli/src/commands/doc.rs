@@ -199,7 +199,7 @@ async fn export(found: &FoundRun, plan: &Plan<'_>, is_dry_run: bool, place: &Pla
     if place.screen.is_text() {
         shown.iter().try_for_each(|path| place.screen.text(&text!("{path}")))?;
     } else {
-        place.screen.json_list(&shown)?;
+        place.screen.json_list(&shown.iter().map(|file| json!({"file": file})).collect::<Vec<_>>())?;
     }
     exported.files().map(drop)
 }

@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// Create a project with a job that runs at once
     #[command(after_help = "Example:\n  baton init demo")]
     Init(init::InitArgs),
-    /// Create a tool, an agent or a job
+    /// Create a tool, an agent, a job or a model script
     #[command(after_help = "Example:\n  baton new tool word_count")]
     New(new::NewArgs),
     /// Check the configs of jobs, and report every fault with its place and fix

@@ -1,4 +1,4 @@
-//! `baton new`: creates a tool, an agent or a job that works as it is.
+//! `baton new`: creates a tool, an agent, a job or a model script that works as it is.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 
 use crate::app::complete;
 use crate::exit::{Exit, Failure};
+use crate::job;
 use crate::place::{JOB_FILE, Place};
 use crate::scaffold::{self, Scaffold, check_id};
 use crate::shell::{CommandLine, baton};
+use crate::skeleton::skeleton;
 
 /// Arguments of `new`.
 #[derive(Debug, Args)]
@@ -44,6 +46,15 @@ enum What {
         /// Id of the job, such as sales
         name: String,
     },
+    /// Create a model script for the agents of a job, to edit and to run without a model
+    Script {
+        /// Folder or name of the job [default: the job in this folder, or the only job of the project]
+        #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
+        job: Option<PathBuf>,
+        /// File to write, which must not exist yet [default: new.script.json in the job's folder]
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        out: Option<PathBuf>,
+    },
 }
 
 /// Creates the tool, the agent or the job.
@@ -52,6 +63,7 @@ pub(crate) fn run(args: &NewArgs, place: &Place) -> Result<Exit, Failure> {
         What::Tool { name, job } => tool(name, job.as_deref(), place)?,
         What::Agent { name, job } => agent(name, job.as_deref(), place)?,
         What::Job { name } => job_files(name, place)?,
+        What::Script { job, out } => script(job.as_deref(), out.as_deref(), place)?,
     }
     Ok(Exit::Done)
 }
@@ -255,6 +267,20 @@ fn job_files(name: &str, place: &Place) -> Result<(), Failure> {
             baton("new agent").value("NAME").option("--job", place.shown(&folder)).to_string(),
         ],
     )
+}
+
+/// Writes a model script with one call of each agent.
+fn script(job: Option<&Path>, out: Option<&Path>, place: &Place) -> Result<(), Failure> {
+    let folder = job_here(job, place)?;
+    let loaded = job::load(place, &folder)?;
+    let file = out.map_or_else(|| folder.join("new.script.json"), |out| place.current.join(out));
+    let mut script = json!({"$schema": schema("script", file.parent().unwrap_or(&folder), place)});
+    script["agents"] = skeleton(&loaded.configs)["agents"].take();
+    let mut files = Scaffold::new(&folder);
+    files.add(&file, pretty(&script));
+    let written = files.write(place)?;
+    let run = baton("run").value(place.shown(&folder)).option("--script", place.shown(&file));
+    scaffold::report(place, &written, &[run.to_string()])
 }
 
 /// Returns the job of a new file: the named one, the job in this folder, or the project's only job.

@@ -157,7 +157,7 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
     folder.baton(&["show", "@last"]).exits(0).says("‖ paused").says("waits for worker");
     gate.open(&process);
     terminal.shows(&["call_finished", "\"gate\""]);
-    folder.baton(&["show", "@last"]).exits(0).says("worker  paused");
+    folder.baton(&["show", "@last"]).exits(0).says("○ worker  0/1.1  Wait.   paused");
 
     folder.baton(&["steer", "@last", "first of all"]).exits(0).says("lead (0) receives the message");
     folder.baton(&["steer", "@last", "worker", "be brief"]).exits(0).says("worker (0/1.1) receives the message");

@@ -69,6 +69,7 @@ fn tools_of_other_systems_become_configs_and_every_change_is_told() {
         {"name": "room.list", "description": "Lists rooms.", "inputSchema": {"type": "object"}},
     ]});
     folder.write("mcp.json", listed.to_string());
+    folder.write("echoing/chat.py", "");
     let import = ["tool", "import", "mcp.json", "--out", "echoing/tools"];
     folder
         .baton(&import)
@@ -201,4 +202,48 @@ fn commands_run_only_where_they_are_trusted() {
     let config = folder.read("echoing/tools/word_count.json").replace("\"python3\"", "\"python3\", \"-I\"");
     folder.write("echoing/tools/word_count.json", config);
     folder.baton(&["run", "echoing"]).exits(2).tells(r#""python3" "-I" "tools/word_count.py""#);
+}
+
+/// Writes the tool `counter` of the job `echoing`, with this command.
+fn command_tool(folder: &Folder, command: &[&str]) {
+    let tool = json!({
+        "tool_id": "counter", "type": "function_tool", "description": "Counts.", "effect": "pure",
+        "exec": {"command": command}, "parameters": {"text": {"type": "string", "description": "A text", "required": true}}, "returns": {"words": "integer"},
+        "examples": [{"explanation": "Two words", "input": {"text": "a b"}, "output": {"words": 2}}],
+    });
+    folder.write("echoing/tools/counter.json", serde_json::to_string_pretty(&tool).unwrap());
+}
+
+#[test]
+fn a_command_whose_program_or_script_is_missing_is_a_fault_before_any_run() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.write("echoing/tools/counter.sh", "echo '{\"words\": 2}'\n");
+    command_tool(&folder, &["sh", "tools/counter.sh", "out/report.md"]);
+    folder.baton(&["validate", "echoing"]).exits(0);
+    command_tool(&folder, &["sh", "tools/cuonter.sh"]);
+    let place = "echoing/tools/counter.json:";
+    let told = "the file \"tools/cuonter.sh\" of the command does not exist";
+    for verb in [&["validate", "echoing"][..], &["run", "echoing", "--trust"]] {
+        folder.baton(verb).exits(2).tells("B0127").tells(told).tells(place).tells("did you mean \"tools/counter.sh\"?");
+    }
+    folder.baton(&["doctor", "echoing", "--offline"]).exits(2).says("1 fault");
+    command_tool(&folder, &["no-such-program-here", "tools/counter.sh"]);
+    folder.baton(&["validate", "echoing"]).exits(2).tells("the program \"no-such-program-here\" is not on PATH").tells(place);
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json(), json!([]), "no run was started");
+    // All faults of a job are reported at once.
+    folder.write("echoing/agents/lead.json", folder.read("echoing/agents/lead.json").replace("\"echo\"", "\"ecko\""));
+    folder.baton(&["validate", "echoing"]).exits(2).tells("no-such-program-here").tells("ecko");
+}
+
+#[test]
+fn a_failed_example_of_a_command_shows_what_the_command_wrote_to_stderr() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.write("echoing/tools/counter.sh", "echo 'line 7: no such column' >&2\nexit 1\n");
+    command_tool(&folder, &["sh", "tools/counter.sh"]);
+    let test = ["tool", "test", "counter", "--job", "echoing", "--trust"];
+    folder.baton(&test).exits(1).tells("│ line 7: no such column").says("1 of 1 example failed");
+    let report = folder.baton(&[&test[..], &["--output", "json"]].concat()).exits(1).json();
+    assert_eq!(report[0]["stderr"], "line 7: no such column");
 }

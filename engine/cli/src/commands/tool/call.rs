@@ -66,14 +66,14 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     let tools = Tools::load(place, job_of(rest).as_deref())?;
     let tool = tools.get(name)?;
     let properties = tool.input.json().value()["properties"].as_object().cloned().unwrap_or_default();
-    let matches = match command(tool, &properties).try_get_matches_from(
-        std::iter::once(OsString::from(format!("baton tool call {name}"))).chain(rest.iter().map(OsString::from)),
-    ) {
+    let called = std::iter::once(OsString::from(format!("baton tool call {name}")));
+    let arguments: Vec<OsString> = called.chain(rest.iter().map(OsString::from)).collect();
+    let matches = match command(tool, &properties).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return Ok(refused(&error)),
+        Err(error) => return Ok(refused(&error, &arguments)),
     };
     let args = CallArgs::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
-    let place = &place.with_screen(Screen::detect(args.common.output, args.common.no_input, args.common.plain));
+    let place = &place.with_screen(Screen::of(&args.common));
     let input = input(&args, &matches, &properties)?;
     if let Err(faults) = tool.input.check(&input) {
         return refuse_input(tool, &faults, place);

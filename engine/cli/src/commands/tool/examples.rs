@@ -13,7 +13,7 @@ use super::tools::Tools;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::style;
-use crate::text::text;
+use crate::text::{Text, text};
 use crate::trust::Manner;
 use crate::{scratch, words};
 
@@ -33,8 +33,10 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
             let failure = match &tool.executor {
                 Some(Executor::Exec(_)) => run_command(tool, example, &tools, trusted, place).await?,
                 _ if is_foreign => run_command(tool, example, &tools, trusted, place).await?,
-                _ => run_example(&registered_functions(), tool, example).await.err().map(|failure| failure.to_string()),
+                _ => run_example(&registered_functions(), tool, example).await.err().map(|failure| (failure.to_string(), None)),
             };
+            let (failure, stderr) = failure.unzip();
+            let stderr = stderr.flatten();
             match &failure {
                 None => held += 1,
                 Some(failure) => {
@@ -48,9 +50,12 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
                         what,
                         style::faint(place_of)
                     ));
+                    for line in stderr.iter().flat_map(|text| text.lines()) {
+                        place.screen.tell(&text!("  {} {}", style::faint("│"), Text::block(line)));
+                    }
                 }
             }
-            reports.push(json!({"tool": tool.id, "example": number, "explanation": example.explanation, "holds": failure.is_none(), "failure": failure}));
+            reports.push(json!({"tool": tool.id, "example": number, "explanation": example.explanation, "holds": failure.is_none(), "failure": failure, "stderr": stderr}));
         }
     }
     if !place.screen.is_text() {
@@ -75,29 +80,33 @@ fn all_hold(held: usize) -> String {
     }
 }
 
-/// Runs the example of a command tool in a run of its own. Returns the reason if the example does not hold.
+/// Runs the example of a command tool in a run of its own. If the example fails, returns the reason, and the end of the text that
+/// the command wrote to stderr.
 async fn run_command(
     tool: &Tool,
     example: &Example,
     tools: &Tools,
     trusted: bool,
     place: &Place,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<(String, Option<String>)>, Failure> {
     let job = scratch::job(place, tools.job.as_deref(), tool.id.as_str())?;
     let mut documents = Vec::new();
     for (path, text) in &example.documents {
         match DocumentPath::parse(path) {
             Ok(path) => documents.push(InitialDocument::new(path, text.as_bytes())),
-            Err(error) => return Ok(Some(error.to_string())),
+            Err(error) => return Ok(Some((error.to_string(), None))),
         }
     }
     let called = scratch::call(place, job, tool.id.as_str(), &example.input, documents, Manner::of(trusted)).await?;
     if called.result.status != CallStatus::Success {
-        let message = called.result.error.as_ref().map_or_else(String::new, |error| error.message.clone());
-        return Ok(Some(format!("{}: {message}", called.result.status.as_str())));
+        let error = called.result.error.as_ref();
+        let message = error.map_or("", |error| error.message.as_str());
+        let stderr = error.and_then(|error| error.detail.value()["stderr"].as_str().map(str::to_owned));
+        let stderr = stderr.filter(|text| !text.trim().is_empty());
+        return Ok(Some((format!("{}: {message}", called.result.status.as_str()), stderr)));
     }
     let found =
         example.output.as_ref().map(|expected| compare_output(expected, &called.result.output.value())).unwrap_or_default();
     let failures: Vec<String> = found.iter().map(ToString::to_string).collect();
-    Ok((!failures.is_empty()).then(|| failures.join("; ")))
+    Ok((!failures.is_empty()).then(|| (failures.join("; "), None)))
 }

@@ -109,13 +109,13 @@ pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
 
 /// Prints the JSON Schema of a tool's input, or the tool's definition in the dialect of `target`.
 pub(super) fn schema(tool: &Tool, target: Option<Target>, place: &Place) -> Result<(), Failure> {
-    let Some(target) = target else { return place.screen.json(&tool.definition.input_schema.value()) };
+    let Some(target) = target else { return place.screen.value(&tool.definition.input_schema.value()) };
     let compiled = compile(target, &tool.definition).map_err(|fault| Failure::Usage(fault.to_string()))?;
     if let Strictness::Loose(unfit) = &compiled.strictness {
         let Unfit { pointer, reason } = unfit;
         place.screen.tell(&style::faint(format!("the provider does not enforce this schema: {reason} (at {pointer:?})")));
     }
-    place.screen.json(&encode_tool(target, &compiled))
+    place.screen.value(&encode_tool(target, &compiled))
 }
 
 fn executor(tool: &Tool) -> Option<String> {
