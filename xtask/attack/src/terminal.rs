@@ -68,7 +68,7 @@ pub(crate) fn attack(size: Size) -> anyhow::Result<Tally> {
         block(&["show", "APPROVING", "--question", "Q1"]),
         block(&["answer", "APPROVING", "Q1"]),
         answered(&["run", "approving", "--trust"], "Ctrl-C stops", "\u{3}"),
-        block(&["answer", "WAITING", "Q1", PAYLOAD]),
+        block(&["answer", "WAITING", "Q1", PAYLOAD, "--no-resume"]),
         lines(&["diff", "SPEAKING", "WAITING"]),
         block(&["fork", "SPEAKING"]),
         block(&["replay", "SPEAKING"]),
