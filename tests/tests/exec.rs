@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use baton_models::Model;
 use baton_runtime::{Engine, EngineBuilder, RunOutcome, StartOptions};
 use baton_store::MemoryStore;
+use baton_types::entry::Entry;
 use baton_types::principal::Principal;
 use serde_json::{Value, json};
 
@@ -124,6 +125,33 @@ async fn a_command_reads_json_and_writes_json() {
     );
     let finished = script.call(json!({"numbers": [1, 2, 3]})).await;
     assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"sum": 6, "big": 9_007_199_254_740_993_u64}));
+}
+
+#[tokio::test]
+async fn an_output_controls_the_turn_only_where_the_config_says_so() {
+    let ends = json!({"output": {"n": 1, "__cg_control": {"after_execution": "terminate"}}});
+    let by_envelope = json!({"output": {"n": 1}, "after_execution": "terminate"});
+    let turns = |finished: &Finished| finished.entries.iter().filter(|at| matches!(at.entry, Entry::ModelAnswered(_))).count();
+    let answering = |answer: &Value, config: Value| Script::shell(&format!("echo '{answer}'")).config(config);
+    for (answer, controls, turns_made) in [(&ends, true, 1), (&by_envelope, true, 1), (&ends, false, 2)] {
+        let finished = answering(answer, json!({"controls_flow": controls})).call(json!({})).await;
+        assert_eq!(call_output(&finished.entries, "0/1.1")["n"], 1);
+        assert_eq!(turns(&finished), turns_made, "{answer}, controls_flow: {controls}");
+    }
+    // What is not given decides nothing.
+    let neither = json!({"output": {"n": 1, "__cg_control": {"after_execution": null}}});
+    assert_eq!(turns(&answering(&neither, json!({"controls_flow": true})).call(json!({})).await), 2);
+    let unknown = json!({"output": {"__cg_control": {"after_execution": "stop"}}});
+    let odd = json!({"output": {"__cg_control": "terminate"}});
+    for (answer, controls, reason) in [
+        (&unknown, true, "is \"stop\"; expected \"suspend\" or \"terminate\""),
+        (&odd, true, "expected an object with after_execution"),
+        (&by_envelope, false, "its config lacks \"controls_flow\": true"),
+    ] {
+        let finished = answering(answer, json!({"controls_flow": controls})).call(json!({})).await;
+        let error = call_error(&finished.entries, "0/1.1");
+        assert!(error.contains(reason), "{answer}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -27,8 +27,9 @@ pub mod data;
 mod files;
 mod memory;
 mod models;
+mod reading;
 mod stop;
 pub mod utility;
 pub mod web;
 
-pub use files::block_text;
+pub use files::{ContentBlock, block_text, content_blocks};

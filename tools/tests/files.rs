@@ -51,6 +51,30 @@ fn write_file_decodes_base64_only_when_asked() {
 }
 
 #[test]
+fn write_file_keeps_a_given_media_type_or_refuses_it() {
+    let context = ToolContext::for_test().build();
+    let write = |path: &str, content: &str, mime_type: &str| {
+        call(&context, "write_file", &json!({"path": path, "content": content, "mime_type": mime_type}))
+    };
+    for (path, content, kept) in
+        [("a.txt", "import os\n", "text/x-python"), ("b", "a,b\n1,2\n", "text/csv"), ("c.md", "x", "application/octet-stream")]
+    {
+        assert_eq!(write(path, content, kept).unwrap()["mime_type"], kept);
+    }
+    for (content, refused, reason) in [
+        ("# Report", "application/pdf", "mime_type is application/pdf, but the content does not begin like one"),
+        ("# Report", "video/mp4", "mime_type is video/mp4, but the content is text"),
+        ("%PDF-1.7", "text/plain", "but the content is application/pdf (PDF document)"),
+        ("# Report", "markdown", "is not a media type"),
+    ] {
+        let error = write("d", content, refused).unwrap_err();
+        assert_eq!(error.kind, ToolErrorKind::InvalidInput);
+        assert!(error.message.contains(reason), "{refused}: {error}");
+    }
+    assert_eq!(written(&context).len(), 3);
+}
+
+#[test]
 fn write_file_refuses_paths_that_leave_or_deceive() {
     let context = ToolContext::for_test().with_document("Report.md", "x").build();
     for path in ["../x", "/etc/passwd", "a\0b", "", "CON", "a/../../b", "report.md", "rep\u{200b}ort.md", &"a".repeat(5_000)] {
@@ -188,6 +212,30 @@ fn search_documents_says_where_the_text_stands() {
     assert_eq!((&both["matches"][0]["matched_in"], &both["total"]), (&json!(["path", "summary", "content"]), &json!(1)));
     assert_eq!(output(&context, "search_documents", &json!({"query": "no such thing"})), json!({"matches": [], "total": 0}));
     assert!(call(&context, "search_documents", &json!({"query": " \n"})).is_err());
+}
+
+#[test]
+fn search_documents_shows_several_places_of_a_document() {
+    let long = (1..=9_000).map(|line| if line % 1_000 == 0 { "The North.\n" } else { "Nothing.\n" }).collect::<String>();
+    let line = format!("{}{}", "north ".repeat(3), " x".repeat(400) + " north");
+    let context = ToolContext::for_test().with_document("long.md", long).with_document("one.txt", line).build();
+    let found = output(&context, "search_documents", &json!({"query": "north"}));
+    let places = |at: usize| -> Vec<u64> {
+        let snippets = found["matches"][at]["snippets"].as_array().unwrap();
+        snippets.iter().map(|snippet| snippet["line"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((places(0), &found["matches"][0]["lines_matched"]), (vec![1_000, 2_000, 3_000, 4_000, 5_000], &json!(9)));
+    assert_eq!(places(1), [1, 1], "a snippet may show several occurrences");
+    let part = output(&context, "load_to_context", &json!({"path": "long.md", "from_line": 3_000, "to_line": 3_000}));
+    assert_eq!(part["text"], "The North.\n");
+    let all = output(&context, "search_documents", &json!({"query": "north", "snippets": 9}));
+    assert_eq!(all["matches"][0]["snippets"].as_array().unwrap().len(), 9);
+    let many: ToolContext = (0..60)
+        .fold(ToolContext::for_test(), |context, number| context.with_document(&format!("{number}.md"), "north\n".repeat(50)))
+        .build();
+    let bounded = output(&many, "search_documents", &json!({"query": "north", "snippets": 50, "limit": 60}));
+    let snippets = bounded["matches"].as_array().unwrap().iter().map(|found| found["snippets"].as_array().unwrap().len());
+    assert_eq!(snippets.sum::<usize>(), 200 + 56, "one for each document beyond the bound");
 }
 
 #[test]

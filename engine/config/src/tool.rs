@@ -209,6 +209,7 @@ impl<'s> Loader<'s> {
             effect: EffectClass::default(),
             writes: false,
             after: None,
+            controls_flow: false,
             timeout: DEFAULT_TIMEOUT,
             idle: None,
             agent: Some(AgentId::new(agent)),
@@ -325,6 +326,7 @@ impl<'s> Loader<'s> {
             effect: form.effect.unwrap_or_default(),
             writes: form.writes.unwrap_or_default(),
             after: form.after_execution,
+            controls_flow: form.controls_flow.unwrap_or_default(),
             timeout: form.timeout_seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
             idle: form.idle_seconds.map(|seconds| Duration::from_secs(u64::from(seconds))),
             agent: form.agent.as_deref().map(AgentId::from),
@@ -363,8 +365,18 @@ impl<'s> Loader<'s> {
             }
         };
         if !row.runs_code {
-            for key in ["effect", "timeout_seconds", "idle_seconds", "writes", "on_unknown_outcome", "settings", "set", "secrets"]
-            {
+            const KEYS: [&str; 9] = [
+                "effect",
+                "timeout_seconds",
+                "idle_seconds",
+                "writes",
+                "controls_flow",
+                "on_unknown_outcome",
+                "settings",
+                "set",
+                "secrets",
+            ];
+            for key in KEYS {
                 misplaced(key, "a function_tool");
             }
         }

@@ -6,10 +6,13 @@
 //! It knows no format and no place: what a file means, and where it may be, is decided by its reader.
 
 pub mod private;
+mod program;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
+
+pub use program::own_program;
 
 /// Opens a regular file to read it. A link, a folder, a pipe, a socket or a device is refused, and nothing is waited for.
 pub fn open(path: &Path) -> io::Result<File> {

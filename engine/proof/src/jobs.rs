@@ -265,6 +265,7 @@ impl ToolDraft {
             effect: self.effect,
             writes: self.writes,
             after: self.after,
+            controls_flow: false,
             timeout: Duration::from_mins(1),
             idle: None,
             agent: self.agent.as_deref().map(AgentId::from),

@@ -46,7 +46,7 @@ struct Envelope {
     /// Documents to write; refused unless the tool's config has `"writes": true`.
     #[serde(default)]
     documents: Vec<EnvelopeDocument>,
-    /// Next step after the turn's last result.
+    /// Next step after the turn's last result; refused unless the tool's config has `"controls_flow": true`.
     #[serde(default)]
     after_execution: Option<AfterExecution>,
 }

@@ -21,6 +21,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::control;
 use crate::error::panic_message;
 use crate::handle::{Message, Progress};
 use crate::host::Host;
@@ -177,6 +178,10 @@ impl Execution {
         match ended {
             Ok(Ended::Returned(Ok(mut output))) => {
                 let mut effects = context.take_effects();
+                effects.after = match control::after(&self.tool, &output, effects.after) {
+                    Ok(after) => after,
+                    Err(message) => return failed(ErrorCode::InvalidOutput, &message),
+                };
                 secrets.scrub_json(&mut output);
                 effects.writes.iter_mut().for_each(|(write, facts)| scrub_write(&secrets, write, facts));
                 if let Some(model) = summary_model {

@@ -12,6 +12,7 @@ mod builder;
 mod clock;
 mod command;
 mod contents;
+mod control;
 mod delivery;
 mod diff;
 mod engine;

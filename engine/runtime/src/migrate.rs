@@ -153,6 +153,7 @@ fn is_same(was: &Tool, is: &Tool) -> bool {
         && was.effect == is.effect
         && was.writes == is.writes
         && was.after == is.after
+        && was.controls_flow == is.controls_flow
         && was.timeout == is.timeout
         && was.idle == is.idle
         && was.limits == is.limits

@@ -1,5 +1,8 @@
 //! A tool's request to a model: one request, one answer, no tools.
 
+use std::sync::Arc;
+
+use baton_types::document::DocumentVersion;
 use baton_types::message::{Message, Part, Role};
 use baton_types::model::{FinishReason, Usage};
 use baton_types::money::Money;
@@ -33,6 +36,16 @@ impl ModelAsk {
     /// Returns the same request with a further user message.
     pub fn user(mut self, text: impl Into<String>) -> Self {
         self.messages.push(Message { role: Role::User, parts: vec![Part::Request(text.into())] });
+        self
+    }
+
+    /// Returns the same request with a document in its last message. A model that does not accept its type is shown its record.
+    pub fn document(mut self, version: Arc<DocumentVersion>) -> Self {
+        let part = Part::Document(version);
+        match self.messages.last_mut() {
+            Some(last) => last.parts.push(part),
+            None => self.messages.push(Message { role: Role::User, parts: vec![part] }),
+        }
         self
     }
 

@@ -12,7 +12,7 @@ use baton_types::time::Timestamp;
 use crate::ask::{ModelAsk, ModelReply};
 use crate::error::{ToolError, ToolErrorKind, parse_path};
 use crate::host::{RecallScope, RecalledCall, ToolHost};
-use crate::measure::measure;
+use crate::measure::{check_declared, measure};
 
 /// Caller of a function, for [`ToolContext::new`].
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub struct PendingWrite {
     pub path: DocumentPath,
     /// Content.
     pub content: Content,
-    /// Such as `text/csv`; worked out from path and content when absent.
+    /// Such as `text/csv`. It is kept, or the write is refused. Without it, path and content decide.
     pub mime_type: Option<String>,
     /// Purpose of the document; kept from the version before when absent.
     pub description: Option<String>,
@@ -137,8 +137,8 @@ impl ToolContext {
     /// Collects a write and measures it; it becomes a version when the call succeeds. A second write to one path replaces
     /// the first.
     ///
-    /// Refused unless the tool's config has `"writes": true`, and for a path that could be confused with another
-    /// document's.
+    /// Refused unless the tool's config has `"writes": true`, for a path that could be confused with another
+    /// document's, and for a media type that the content does not have.
     pub fn write(&self, write: PendingWrite) -> Result<ContentFacts, ToolError> {
         if !self.may_write {
             return Err(ToolError::new("this tool cannot write documents: its config lacks \"writes\": true"));
@@ -148,6 +148,10 @@ impl ToolContext {
                 "path {} could be mistaken for the existing document {twin}, or one of them would be a folder of the other",
                 write.path
             )));
+        }
+        if let Some(declared) = &write.mime_type {
+            check_declared(&write.content, declared)
+                .map_err(|reason| ToolError::new(reason).of_kind(ToolErrorKind::InvalidInput))?;
         }
         let facts = measure(&write.path, &write.content, write.mime_type.as_deref());
         let mut effects = self.lock();

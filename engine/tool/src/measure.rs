@@ -30,12 +30,16 @@ const SIGNATURES: [(&[u8], &str, &str); 10] = [
 
 /// Measures `content` as the future content of `path`.
 ///
-/// The media type follows the content first, then what the writer `declared`, then the extension; a text that is
-/// not UTF-8 is `application/octet-stream`, because nothing downstream could show it as text.
+/// The media type is what the writer `declared`, if [`check_declared`] accepts it. Otherwise it follows the content first, then the
+/// extension. A text that is not UTF-8 is `application/octet-stream`, because nothing downstream could show it as text.
 pub fn measure(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> ContentFacts {
     let text = std::str::from_utf8(content).ok();
     let signature = signature(content);
-    let mime_type = mime_type(path, text.is_some(), signature.map(|(_, mime_type, _)| *mime_type), declared);
+    let declared = declared.filter(|declared| check_declared(content, declared).is_ok());
+    let mime_type = declared.map_or_else(
+        || mime_type(path, text.is_some(), signature.map(|(_, mime_type, _)| *mime_type)),
+        |declared| declared.trim().to_lowercase(),
+    );
     let summary = match (signature, text) {
         (Some((_, _, name)), _) => binary_summary(name, content),
         (None, Some(text)) => text_summary(&mime_type, text),
@@ -58,18 +62,51 @@ fn signature(content: &[u8]) -> Option<&'static (&'static [u8], &'static str, &'
     SIGNATURES.iter().find(|(first, _, _)| content.starts_with(first))
 }
 
-/// Returns the media type by content, declaration and extension, in that order.
-fn mime_type(path: &DocumentPath, is_text: bool, by_content: Option<&str>, declared: Option<&str>) -> String {
+/// Checks the media type that a writer declared for `content`.
+///
+/// # Errors
+///
+/// The reason, as a sentence for the writer, if the content is not of this type.
+pub fn check_declared(content: &[u8], declared: &str) -> Result<(), String> {
+    let declared = declared.trim().to_lowercase();
+    if !is_mime_type(&declared) {
+        return Err(format!("mime_type {declared:?} is not a media type; expected one such as text/markdown, or leave it out"));
+    }
+    let essence = declared.split(';').next().unwrap_or_default().trim();
+    // Any content is a sequence of bytes.
+    if essence == "application/octet-stream" {
+        return Ok(());
+    }
+    let refuse =
+        |what: &str| Err(format!("mime_type is {declared}, but {what}; give the type of the content, or leave mime_type out"));
+    let has_signature = |mime_type: &str| SIGNATURES.iter().any(|(_, known, _)| *known == mime_type) || mime_type == "image/webp";
+    match signature(content) {
+        Some((_, found, _)) if *found == essence => Ok(()),
+        // Office documents, e-books and the like are archives.
+        Some((_, "application/zip" | "application/gzip", _)) if !may_be_text(essence) && !has_signature(essence) => Ok(()),
+        Some((_, found, name)) => refuse(&format!("the content is {found} ({name})")),
+        None if has_signature(essence) || is_zip_package(essence) => refuse("the content does not begin like one"),
+        None => match (std::str::from_utf8(content), may_be_text(essence)) {
+            (Ok(_), true) | (Err(_), false) => Ok(()),
+            (Ok(_), false) => refuse("the content is text"),
+            (Err(_), true) => refuse("the content is not text in UTF-8"),
+        },
+    }
+}
+
+/// Whether documents of this type are ZIP archives.
+fn is_zip_package(essence: &str) -> bool {
+    ["application/vnd.openxmlformats", "application/vnd.oasis.opendocument"].iter().any(|prefix| essence.starts_with(prefix))
+        || essence == "application/epub+zip"
+}
+
+/// Returns the media type by content and extension, in that order.
+fn mime_type(path: &DocumentPath, is_text: bool, by_content: Option<&str>) -> String {
     let by_extension = mime_guess::from_path(path.as_str()).first_raw();
     if let Some(found) = by_content {
-        // Office documents, e-books and the like are ZIP archives, which only their extensions distinguish.
+        // Only their extensions distinguish the formats that are ZIP archives.
         let refined = by_extension.filter(|guess| found == "application/zip" && guess.starts_with("application/"));
         return refined.unwrap_or(found).to_owned();
-    }
-    if let Some(declared) = declared.map(|text| text.trim().to_lowercase()).filter(|text| is_mime_type(text))
-        && is_text == may_be_text(&declared)
-    {
-        return declared;
     }
     match (is_text, by_extension) {
         (true, Some(guess)) if may_be_text(guess) => guess.to_owned(),
@@ -93,14 +130,25 @@ fn is_mime_type(text: &str) -> bool {
 /// Whether content of this media type may be UTF-8 text. Extensions such as `.ts` mean a film to one and a program to
 /// another; the bytes decide.
 fn may_be_text(mime_type: &str) -> bool {
-    let binary_application = ["octet-stream", "pdf", "zip", "gzip", "x-executable", "vnd.sqlite3", "wasm", "x-tar", "msword"];
+    let binary_application = [
+        "octet-stream",
+        "pdf",
+        "zip",
+        "x-zip-compressed",
+        "java-archive",
+        "gzip",
+        "x-gzip",
+        "x-executable",
+        "vnd.sqlite3",
+        "wasm",
+        "x-tar",
+        "msword",
+    ];
     match mime_type.split_once('/') {
         Some(("image", subtype)) => subtype.contains("svg"),
         Some(("audio" | "video" | "font", _)) => false,
         Some(("application", subtype)) => {
-            !binary_application.contains(&subtype)
-                && !subtype.starts_with("vnd.openxmlformats")
-                && !subtype.starts_with("vnd.ms-")
+            !binary_application.contains(&subtype) && !is_zip_package(mime_type) && !subtype.starts_with("vnd.ms-")
         }
         _ => true,
     }
@@ -249,6 +297,32 @@ mod tests {
         assert_eq!(measured(b"\xff\xd8\xff\xe0", "text/csv"), "image/jpeg");
         assert_eq!(measured(b"\xff\xfe\x00", "text/csv"), "application/octet-stream");
         assert_eq!(measured(b"plain", "not a type\n"), "text/plain");
+        assert_eq!(measured(b"import os", "text/x-python"), "text/x-python");
+        assert_eq!(measured(b"PK\x03\x04..", "application/epub+zip"), "application/epub+zip");
+    }
+
+    #[test]
+    fn a_declared_type_that_the_content_belies_is_refused_with_the_reason() {
+        for (content, declared, reason) in [
+            (&b"plain"[..], "application/pdf", "the content does not begin like one"),
+            (b"plain", "audio/mpeg", "the content is text"),
+            (b"plain", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "does not begin like one"),
+            (b"%PDF-1.7 ..", "text/plain", "the content is application/pdf (PDF document)"),
+            (b"PK\x03\x04..", "image/png", "the content is application/zip (ZIP archive)"),
+            (b"\xff\xfe\x00", "text/csv", "the content is not text in UTF-8"),
+            (b"plain", "markdown", "is not a media type"),
+        ] {
+            let refused = check_declared(content, declared).unwrap_err();
+            assert!(refused.contains(reason), "{declared}: {refused}");
+        }
+        for (content, declared) in [
+            (&b"a: 1"[..], "application/yaml"),
+            (b"<svg/>", "image/svg+xml; charset=utf-8"),
+            (b"plain", "application/octet-stream"),
+            (b"\xff\xfe\x00", "application/x-custom"),
+        ] {
+            check_declared(content, declared).unwrap_or_else(|reason| panic!("{reason}"));
+        }
     }
 
     #[test]

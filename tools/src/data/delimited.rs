@@ -15,10 +15,9 @@ pub(super) struct Delimited<'a> {
 }
 
 impl<'a> Delimited<'a> {
-    /// Wraps `text`. A CSV's delimiter is the most frequent of `,` `;` tab and `|` in its header line.
-    pub(super) fn new(text: &'a str, tabs: bool) -> Self {
-        let delimiter = if tabs { b'\t' } else { sniff(text) };
-        Self { text, delimiter }
+    /// Wraps `text`. Without a `delimiter`, it is the most frequent of `,` `;` tab and `|` in the header line.
+    pub(super) fn new(text: &'a str, delimiter: Option<u8>) -> Self {
+        Self { text, delimiter: delimiter.unwrap_or_else(|| sniff(text)) }
     }
 
     fn reader(&self) -> csv::Reader<&'a [u8]> {

@@ -7,6 +7,7 @@ mod chart;
 mod delimited;
 mod json_rows;
 mod names;
+mod parts;
 mod query;
 mod sqlite;
 mod table;

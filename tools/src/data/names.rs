@@ -36,6 +36,14 @@ pub(super) fn table_names(paths: &[&DocumentPath]) -> Vec<String> {
     }
 }
 
+/// Returns the names of the tables of a workbook's sheets. A sheet that is alone has the name of the workbook.
+pub(super) fn sheet_names(book: &str, titles: &[&str]) -> Vec<String> {
+    match titles {
+        [_] => vec![book.to_owned()],
+        _ => numbered(titles.iter().map(|title| identifier(&format!("{book}_{title}"))).collect()),
+    }
+}
+
 /// Returns the names that a path may get, from the shortest: file name, whole path, whole path with its extension.
 fn candidates(path: &str) -> [String; 3] {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
@@ -55,8 +63,8 @@ fn identifier(text: &str) -> String {
     if needs_prefix { format!("t_{word}") } else { word }
 }
 
-/// Numbers the names that are still the same, which only odd characters can cause.
-fn numbered(names: Vec<String>) -> Vec<String> {
+/// Numbers the names that are still the same.
+pub(super) fn numbered(names: Vec<String>) -> Vec<String> {
     let mut taken = std::collections::BTreeSet::new();
     let unique = |name: String| {
         let mut candidate = name.clone();

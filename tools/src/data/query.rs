@@ -10,9 +10,10 @@ use baton_types::document::{Content, DocumentVersion};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::names::{mentions, table_names};
+use super::names::{mentions, sheet_names, table_names};
 use super::sqlite::{Bounds, Database};
 use super::table::{Column, Format, Table};
+use crate::reading::text_of;
 use crate::stop::StopOnDrop;
 
 /// Number of returned rows (default).
@@ -58,7 +59,7 @@ pub struct TableOutput {
     pub row_count: usize,
 }
 
-/// Runs one reading SQL statement over CSV, TSV and JSON documents.
+/// Runs one reading SQL statement over CSV, TSV, JSON and XLSX documents.
 #[tool]
 async fn query_data(
     context: &ToolContext,
@@ -90,9 +91,14 @@ pub(super) async fn query(
     }
     let mut loaded = Vec::with_capacity(sources.len());
     for source in sources {
-        let content = context.read(source.document.path.as_str()).await?;
-        loaded.push((source, content));
+        if source.format == Format::Sheets {
+            loaded.extend(sheets(context, &source).await?);
+        } else {
+            let content = context.read(source.document.path.as_str()).await?;
+            loaded.push((source, content));
+        }
     }
+    rename_twins(&mut loaded);
     let known = known_tables(context);
     let bounds = Bounds { rows: max_rows as usize, bytes: max_bytes, time: TIME, steps: STEPS };
     let stop = StopOnDrop::default();
@@ -109,6 +115,43 @@ struct Source {
     wanted: bool,
 }
 
+impl Source {
+    /// Whether `sql` may use the table. The tables of a workbook's sheets begin with the name of the workbook.
+    fn is_mentioned(&self, sql: &str) -> bool {
+        let is_book = self.format == Format::Sheets;
+        mentions(sql, &self.table) || is_book && sql.to_lowercase().contains(&self.table.to_lowercase())
+    }
+}
+
+/// Returns the sheets of a workbook that have rows, each as a table of its own.
+async fn sheets(context: &ToolContext, book: &Source) -> Result<Vec<(Source, Content)>, ToolError> {
+    let path = book.document.path.as_str();
+    let text = match text_of(context, path).await {
+        Ok(text) => text,
+        Err(error) if book.wanted || error.kind == ToolErrorKind::Cancelled => return Err(error),
+        Err(_) => return Ok(Vec::new()),
+    };
+    let sections = text.form().map(|form| &form.sections[..]).unwrap_or_default();
+    let sections: Vec<_> = sections.iter().filter(|section| !section.range.is_empty()).collect();
+    if sections.is_empty() && book.wanted {
+        return Err(ToolError::new(format!("document {path} has no sheet with rows")));
+    }
+    let titles: Vec<&str> = sections.iter().map(|section| section.title.as_str()).collect();
+    let sheets = sheet_names(&book.table, &titles).into_iter().zip(&sections).map(|(table, section)| {
+        let source = Source { table, document: Arc::clone(&book.document), format: Format::Sheet, wanted: book.wanted };
+        (source, Content::from(text.as_str()[section.range.clone()].as_bytes()))
+    });
+    Ok(sheets.collect())
+}
+
+/// Gives tables different names: a sheet and another document may have the same.
+fn rename_twins(loaded: &mut [(Source, Content)]) {
+    let names = super::names::numbered(loaded.iter().map(|(source, _)| source.table.clone()).collect());
+    for ((source, _), name) in loaded.iter_mut().zip(names) {
+        source.table = name;
+    }
+}
+
 /// Returns the documents that become tables: the named ones, else those that the SQL mentions, else all that hold
 /// rows.
 fn sources(context: &ToolContext, sql: &str, named: Option<&[String]>) -> Result<Vec<Source>, ToolError> {
@@ -118,7 +161,7 @@ fn sources(context: &ToolContext, sql: &str, named: Option<&[String]>) -> Result
             let document = context.document(path)?;
             let format = format_of(document).ok_or_else(|| {
                 let mime_type = &document.content.mime_type;
-                ToolError::new(format!("{path} is {mime_type}; query_data reads CSV, TSV, JSON and JSON lines"))
+                ToolError::new(format!("{path} is {mime_type}; query_data reads CSV, TSV, JSON, JSON lines and XLSX"))
                     .of_kind(ToolErrorKind::InvalidInput)
             })?;
             if !documents.iter().any(|(known, _)| known.path == document.path) {
@@ -128,8 +171,8 @@ fn sources(context: &ToolContext, sql: &str, named: Option<&[String]>) -> Result
         return Ok(name_tables(documents));
     }
     let mut all = name_tables(tabular(context));
-    if all.iter().any(|source| mentions(sql, &source.table)) {
-        all.retain(|source| mentions(sql, &source.table));
+    if all.iter().any(|source| source.is_mentioned(sql)) {
+        all.retain(|source| source.is_mentioned(sql));
     } else {
         for source in &mut all {
             source.wanted = false;
@@ -210,8 +253,16 @@ fn answer(
 fn explain(reason: &str, tables: &[TableOutput], known: &[String]) -> ToolError {
     let mut message = reason.to_owned();
     if reason.contains("no such table") {
-        let list =
-            if known.is_empty() { "none: the workspace holds no CSV, TSV or JSON document".to_owned() } else { known.join(", ") };
+        let loaded = tables.iter().map(|table| format!("{} ({})", table.table, table.document));
+        let mut all: Vec<String> = loaded.collect();
+        all.extend(
+            known.iter().filter(|known| !tables.iter().any(|table| known.ends_with(&format!("({})", table.document)))).cloned(),
+        );
+        let list = if all.is_empty() {
+            "none: the workspace holds no CSV, TSV, JSON or XLSX document".to_owned()
+        } else {
+            all.join(", ")
+        };
         message = format!("{message}; the tables are {list}");
     } else if reason.contains("no such column") {
         for table in tables {

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{delimited, json_rows};
+use crate::reading::Format as Readable;
 
 /// The most columns a table may have (SQLite's default limit).
 pub(super) const MAX_COLUMNS: usize = 2_000;
@@ -76,6 +77,10 @@ pub(super) enum Format {
     Tab,
     Json,
     JsonLines,
+    /// A workbook: each of its sheets is a table.
+    Sheets,
+    /// A sheet of a workbook, as CSV.
+    Sheet,
 }
 
 impl Format {
@@ -86,12 +91,13 @@ impl Format {
             "tsv" | "tab" => Some(Self::Tab),
             "json" => Some(Self::Json),
             "jsonl" | "ndjson" => Some(Self::JsonLines),
+            "xlsx" | "xlsm" => Some(Self::Sheets),
             _ => match mime_type.split(';').next().unwrap_or_default().trim() {
                 "text/csv" => Some(Self::Comma),
                 "text/tab-separated-values" => Some(Self::Tab),
                 "application/json" => Some(Self::Json),
                 "application/x-ndjson" | "application/jsonl" => Some(Self::JsonLines),
-                _ => None,
+                other => (Readable::of(other) == Some(Readable::Xlsx)).then_some(Self::Sheets),
             },
         }
     }
@@ -107,8 +113,14 @@ impl<'a> Table<'a> {
     pub(super) fn read(format: Format, bytes: &'a [u8]) -> Result<Self, String> {
         let text = decode(bytes)?;
         let (columns, row_count, rows) = match format {
-            Format::Comma | Format::Tab => {
-                let delimited = delimited::Delimited::new(text, format == Format::Tab);
+            Format::Sheets => return Err("its sheets are tables of their own".to_owned()),
+            Format::Comma | Format::Tab | Format::Sheet => {
+                let delimiter = match format {
+                    Format::Tab => Some(b'\t'),
+                    Format::Sheet => Some(b','),
+                    _ => None,
+                };
+                let delimited = delimited::Delimited::new(text, delimiter);
                 let (columns, row_count) = delimited.scan()?;
                 (columns, row_count, Rows::Delimited(delimited))
             }

@@ -4,8 +4,8 @@ use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};
 use serde::Serialize;
 
-use super::blocks;
-use super::{doc_type, one_line};
+use super::{PartOfText, one_line, pages, parts_of};
+use crate::reading::{DocumentText, Format, text_of};
 
 /// The most blocks that are listed.
 const MAX_BLOCKS: usize = 500;
@@ -15,6 +15,8 @@ const PREVIEW_CHARACTERS: usize = 80;
 const MAX_PART_BYTES: usize = 32 << 10;
 /// The most bytes of a page: short enough for a model with a small window.
 const MAX_PAGE_BYTES: usize = 8 << 10;
+/// What the result says of a PDF, which many models are not shown.
+const PDF_NOTE: &str = "A model without PDF input is shown a record only. Then read the text by page, by lines or by block.";
 /// Number of known paths in the error for an unknown document.
 const MAX_KNOWN: usize = 20;
 
@@ -45,6 +47,9 @@ struct Loaded {
     pages_count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cut: Option<bool>,
+    /// What the text of a PDF, DOCX or XLSX lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -58,7 +63,8 @@ struct Numbered {
 }
 
 /// Asks for the newest version of `path` to be injected into the calling task, for good. With lines, a block or a page it
-/// returns that part instead: at most 32 KiB, or 8 KiB of a page.
+/// returns that part instead, at most 32 KiB of it. A page of a text has at most 8 KiB; a page of a PDF is its own page.
+/// No model is shown a DOCX or an XLSX, so its text is returned from the beginning.
 #[tool]
 async fn load_to_context(
     context: &ToolContext,
@@ -96,18 +102,17 @@ enum Part {
 
 /// Returns a part of the newest version of `path`, which counts as read from here on.
 async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loaded, ToolError> {
-    let content = context.read(path).await?;
+    let document = text_of(context, path).await?;
     let version = context.document(path)?;
     let refuse = |message: String| Err(ToolError::new(message));
-    let Ok(text) = std::str::from_utf8(&content) else {
-        return refuse(format!("{path} is not text ({}), so it has no parts; load it whole", version.content.mime_type));
-    };
+    let text = document.as_str();
     let lines = text.lines().count();
     let mut loaded = Loaded {
         r#type: "part",
         path: version.path.to_string(),
         version: Some(version.version),
         lines_count: Some(lines),
+        note: document.form().and_then(|form| form.note.clone()),
         ..Loaded::default()
     };
     let shown = match part {
@@ -119,7 +124,7 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
             text.split_inclusive('\n').skip(first - 1).take(last - first + 1).collect()
         }
         Part::Block(id) => {
-            let found = match blocks::blocks(text, doc_type(&content, version)) {
+            let found = match parts_of(&document, version) {
                 Ok(found) => found,
                 Err(reason) => return refuse(format!("{path} has no blocks: {reason}")),
             };
@@ -131,7 +136,7 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
             }
         }
         Part::Page(page) => {
-            let pages = pages(text, MAX_PAGE_BYTES);
+            let pages = pages_of(&document);
             loaded.pages_count = Some(pages.len());
             match page.checked_sub(1).and_then(|page| pages.get(page)) {
                 Some(page) => (*page).to_owned(),
@@ -140,49 +145,87 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
         }
     };
     context.note_read(path)?;
-    let part = pages(&shown, MAX_PART_BYTES).first().copied().unwrap_or_default();
-    loaded.cut = (part.len() < shown.len()).then_some(true);
-    loaded.last_line = loaded.first_line.map(|first| first + part.lines().count().saturating_sub(1));
-    loaded.text = Some(part.to_owned());
+    loaded.show(&shown);
     Ok(loaded)
 }
 
-/// Returns the pages of `text`: at most `bytes` bytes each, and cut at the ends of lines unless a line is longer.
-fn pages(text: &str, bytes: usize) -> Vec<&str> {
-    let mut pages = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let most = rest.floor_char_boundary(bytes);
-        let end = if most == rest.len() { most } else { rest[..most].rfind('\n').map_or(most, |line| line + 1) };
-        let (page, after) = rest.split_at(end);
-        pages.push(page);
-        rest = after;
+impl Loaded {
+    /// Sets the text, cut to what a part may have.
+    fn show(&mut self, shown: &str) {
+        let part = pages(shown, MAX_PART_BYTES).first().copied().unwrap_or_default();
+        self.cut = (part.len() < shown.len()).then_some(true);
+        self.last_line = self.first_line.map(|first| first + part.lines().count().saturating_sub(1));
+        self.text = Some(part.to_owned());
     }
-    pages
+}
+
+/// Returns the pages of a document: those of a PDF, or pieces of the text.
+fn pages_of(document: &DocumentText) -> Vec<&str> {
+    match document {
+        DocumentText::Form(Format::Pdf, form) => form.sections.iter().map(|section| &form.text[section.range.clone()]).collect(),
+        DocumentText::Own(_) | DocumentText::Form(..) => pages(document.as_str(), MAX_PAGE_BYTES),
+    }
 }
 
 async fn load_whole(context: &ToolContext, path: String, with_blocks: bool) -> Result<Loaded, ToolError> {
-    let reference = match context.load(&path) {
-        Ok(reference) => reference,
-        Err(error) => return Ok(Loaded { r#type: "error", path, error: Some(explained(context, error)), ..Loaded::default() }),
-    };
-    let version = context.document(&path)?;
+    match whole(context, &path, with_blocks).await {
+        Ok(loaded) => Ok(loaded),
+        Err(error) => Ok(Loaded { r#type: "error", path, error: Some(explained(context, error)), ..Loaded::default() }),
+    }
+}
+
+async fn whole(context: &ToolContext, path: &str, with_blocks: bool) -> Result<Loaded, ToolError> {
+    let version = context.document(path)?;
     let mut loaded = Loaded {
         r#type: "document",
-        path: reference.path.to_string(),
-        version: Some(reference.version),
+        path: version.path.to_string(),
+        version: Some(version.version),
         mime_type: Some(version.content.mime_type.clone()),
         token_count: Some(version.content.token_count),
         ..Loaded::default()
     };
-    if with_blocks {
-        let content = context.read(&path).await?;
-        let text = std::str::from_utf8(&content).unwrap_or_default();
-        match blocks::blocks(text, doc_type(&content, version)) {
-            Ok(found) => {
-                loaded.blocks_count = Some(found.len());
-                loaded.blocks =
-                    Some(found.iter().take(MAX_BLOCKS).enumerate().map(|(id, block)| numbered(text, id, block)).collect());
+    let format = Format::of(&version.content.mime_type);
+    let document = match format {
+        None if !with_blocks => None,
+        _ => Some(text_of(context, path).await),
+    };
+    match (format, &document) {
+        (Some(Format::Docx | Format::Xlsx), Some(document)) => {
+            let document = document.as_ref().map_err(Clone::clone)?;
+            context.note_read(path)?;
+            loaded.r#type = "part";
+            loaded.first_line = Some(1);
+            loaded.lines_count = Some(document.as_str().lines().count());
+            loaded.pages_count = Some(pages_of(document).len());
+            loaded.note = document.form().and_then(|form| form.note.clone());
+            loaded.show(document.as_str());
+        }
+        (Some(Format::Pdf), Some(document)) => {
+            context.load(path)?;
+            // A model with PDF input can read a document whose text nobody can.
+            loaded.note = Some(match document {
+                Ok(document) => {
+                    loaded.pages_count = Some(pages_of(document).len());
+                    let lacks = document.form().and_then(|form| form.note.as_deref()).unwrap_or_default();
+                    format!("{PDF_NOTE} {lacks}").trim_end().to_owned()
+                }
+                Err(error) => format!("{PDF_NOTE} But {}.", error.message),
+            });
+        }
+        _ => _ = context.load(path)?,
+    }
+    if with_blocks && let Some(document) = document {
+        let found = document.map_err(|error| error.message).and_then(|document| {
+            let found = parts_of(&document, version)?;
+            Ok((
+                found.len(),
+                found.iter().take(MAX_BLOCKS).enumerate().map(|(id, block)| numbered(document.as_str(), id, block)).collect(),
+            ))
+        });
+        match found {
+            Ok((count, found)) => {
+                loaded.blocks_count = Some(count);
+                loaded.blocks = Some(found);
             }
             // The document is loaded all the same.
             Err(reason) => loaded.error = Some(format!("{path} has no blocks: {reason}")),
@@ -191,10 +234,12 @@ async fn load_whole(context: &ToolContext, path: String, with_blocks: bool) -> R
     Ok(loaded)
 }
 
-fn numbered(text: &str, id: usize, block: &blocks::Block) -> Numbered {
+fn numbered(text: &str, id: usize, block: &PartOfText) -> Numbered {
     // No more than can show is looked at: a block may be a whole document.
     let shown: String = text[block.range.clone()].chars().take(4 * PREVIEW_CHARACTERS).collect();
-    Numbered { block_id: id.to_string(), block_type: block.block_type.as_str(), preview: one_line(&shown, PREVIEW_CHARACTERS) }
+    let titled = block.title.as_ref().map_or_else(String::new, |title| format!("{title}: "));
+    let preview = one_line(&format!("{titled}{shown}"), PREVIEW_CHARACTERS);
+    Numbered { block_id: id.to_string(), block_type: block.block_type, preview }
 }
 
 /// Returns the reason, with the existing documents.

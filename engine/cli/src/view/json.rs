@@ -2,7 +2,7 @@
 
 use baton_machine::{Spent, Task};
 use baton_types::call::{CallError, ErrorCode};
-use baton_types::document::DocumentVersion;
+use baton_types::document::{Document, DocumentVersion};
 use baton_types::entry::{Holder, QuestionEnd};
 use baton_types::id::{AgentId, RunId};
 use baton_types::json::Json;
@@ -51,14 +51,20 @@ pub(crate) struct DocumentReport {
     mime_type: String,
     size_bytes: u64,
     token_count: u64,
-    /// The author; `null` for the job's own documents.
+    /// The author of the first version; `null` for the job's own documents.
     created_by: Option<Principal>,
+    /// The author of this version.
+    updated_by: Option<Principal>,
     summary: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
+    /// Time of the first version.
     created_at: String,
+    /// Time of this version.
+    updated_at: String,
+    /// The task that wrote this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<String>,
 }
@@ -189,7 +195,11 @@ impl RunView {
             error: self.error().as_ref().map(CallError::to_value),
             failure: self.failure(),
             limit: totals.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
-            documents: self.handed_off().into_iter().map(Self::document_report).collect(),
+            documents: self
+                .handed_off()
+                .into_iter()
+                .filter_map(|version| Some(Self::document_report(self.run.documents().get(&version.path)?, version)))
+                .collect(),
             tasks: self.task_reports(),
             questions: self.questions().map(|asked| self.question_report(asked)).collect(),
             outputs: self.outputs.clone(),
@@ -227,19 +237,22 @@ impl RunView {
         self.run.graph().iter().map(report).collect()
     }
 
-    /// Returns the report of a document's version.
-    pub(crate) fn document_report(version: &DocumentVersion) -> DocumentReport {
+    /// Returns the report of a document at one of its versions.
+    pub(crate) fn document_report(document: &Document, version: &DocumentVersion) -> DocumentReport {
+        let first = document.version(1).map_or(version, |first| &**first);
         DocumentReport {
             path: version.path.to_string(),
             version: version.version,
             mime_type: version.content.mime_type.clone(),
             size_bytes: version.content.size_bytes,
             token_count: version.content.token_count,
-            created_by: version.created_by.clone(),
+            created_by: first.created_by.clone(),
+            updated_by: version.created_by.clone(),
             summary: version.content.summary.clone(),
             description: version.description.clone(),
             tags: version.tags.clone(),
-            created_at: version.at.to_string(),
+            created_at: first.at.to_string(),
+            updated_at: version.at.to_string(),
             task: version.task.as_ref().map(ToString::to_string),
         }
     }

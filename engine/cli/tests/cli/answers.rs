@@ -61,6 +61,10 @@ fn a_document_goes_along_with_the_answer() {
     folder.baton(&["run", "asking"]).exits(3);
     folder.baton(&["answer", "@last", "revenue", "--document", "why.md"]).exits(0);
     folder.baton(&["doc", "cat", "@last", "why.md"]).exits(0).says("Because of the board.");
+    let listed = folder.baton(&["doc", "ls", "--output", "json"]).exits(0).json();
+    assert_eq!((&listed[0]["created_by"], &listed[0]["updated_by"]), (&json!({"person": "ann"}), &json!({"person": "ann"})));
+    let log = folder.baton(&["doc", "log", "why.md", "--output", "json"]).exits(0).json();
+    assert_eq!((&log[0]["written_by"], &log[0]["readers"][0]["task"]), (&json!({"person": "ann"}), &json!("0")));
 }
 
 #[test]

@@ -69,6 +69,89 @@ fn a_long_name_leaves_room_for_the_other_columns() {
 }
 
 #[test]
+fn the_log_of_a_document_names_the_writers_and_readers_of_each_version() {
+    let folder = written();
+    let log = folder.baton(&["doc", "log", "out/page.md", "--output", "json"]).exits(0).json();
+    let of = |at: usize, names: &[&str]| -> Vec<_> { names.iter().map(|name| log[at][*name].clone()).collect() };
+    let names = ["version", "base", "written_by", "task", "call", "tool", "size_bytes", "mime_type"];
+    let worker = json!({"agent": "worker"});
+    let first = json!([1, null, worker, "0/1.1", "0/1.1/1.1", "write_file", 18, "text/markdown"]);
+    let second = json!([2, 1, worker, "0/1.1", "0/1.1/2.1", "write_file", 19, "text/markdown"]);
+    assert_eq!((json!(of(0, &names)), json!(of(1, &names))), (first, second));
+    assert_eq!(log[0]["readers"], json!([]), "its writer is no reader");
+    let reader = &log[1]["readers"][0];
+    assert_eq!(
+        (&reader["task"], &reader["holder"], &reader["turn"], &reader["whole"]),
+        (&json!("0"), &json!({"agent": "lead"}), &json!(2), &json!(true))
+    );
+    let source = folder.baton(&["doc", "log", "source.csv", "@last", "--output", "ndjson"]).exits(0).lines();
+    assert_eq!((&source[0]["written_by"], source[0].get("tool")), (&json!(null), Some(&json!(null))));
+    let readers: Vec<_> =
+        source[0]["readers"].as_array().unwrap().iter().map(|reader| reader["holder"]["agent"].clone()).collect();
+    assert_eq!(readers, ["lead", "worker"]);
+    folder
+        .baton(&["doc", "log", "out/page.md"])
+        .exits(0)
+        .says("19 B  by worker (task 0/1.1, write_file)  from v1")
+        .says("read by lead (task 0, turn 2)")
+        .says("read by nobody");
+    folder.baton(&["doc", "log", "out/pag.md"]).exits(6).tells("did you mean out/page.md?");
+}
+
+#[test]
+fn a_document_has_the_author_of_its_first_and_of_its_newest_version() {
+    let folder = Folder::new();
+    let write = |text: &str| json!({"calls": [{"tool": "write_file", "input": {"path": "source.csv", "content": text}}]});
+    let end = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]});
+    let script = json!({"lead": {"turns": [write("a,b\n3,4\n"), end]}});
+    folder.write("editing/documents/source.csv", "a,b\n1,2\n");
+    folder.job("editing", &[("lead", &["write_file", "handoff"])], script, json!({"documents": [{"path": "source.csv"}]}));
+    folder.baton(&["run", "editing"]).exits(0);
+    let listed = folder.baton(&["doc", "ls", "--output", "json"]).exits(0).json();
+    let all = folder.baton(&["doc", "ls", "--versions", "--output", "json"]).exits(0).json();
+    assert_eq!(
+        (&listed[0]["version"], &listed[0]["created_by"], &listed[0]["updated_by"]),
+        (&json!(2), &json!(null), &json!({"agent": "lead"}))
+    );
+    assert_eq!((&listed[0]["created_at"], &listed[0]["updated_at"]), (&all[0]["updated_at"], &all[1]["updated_at"]));
+    assert!(listed[0]["created_at"].as_str() < listed[0]["updated_at"].as_str());
+}
+
+#[test]
+fn the_blocks_of_a_document_are_printed_whole() {
+    let folder = Folder::new();
+    let long = "word ".repeat(100);
+    let text = format!("# Plan\n\n{long}\n\n- one\n- two\n");
+    let write = |path: &str, content: &str| json!({"tool": "write_file", "input": {"path": path, "content": content}});
+    let calls = [write("a.md", &text), write("a.csv", "n,s\n1,\"x,y\"\n"), write("a.json", "{\"k\": [1]}")];
+    let image =
+        json!({"tool": "write_file", "input": {"path": "dot.gif", "content": "R0lGODlhAQABAAAAACw=", "encoding": "base64"}});
+    let end = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]});
+    let script = json!({"lead": {"turns": [{"calls": calls}, {"calls": [image]}, end]}});
+    folder.job("writing", &[("lead", &["write_file", "handoff"])], script, json!({}));
+    folder.baton(&["run", "writing"]).exits(0);
+    let blocks = |path: &str| {
+        let printed = folder.baton(&["doc", "cat", "@last", path, "--blocks", "--output", "json"]).exits(0).json();
+        printed["blocks"].clone()
+    };
+    assert_eq!(
+        blocks("a.md"),
+        json!({
+            "0": {"type": "heading", "data": {"level": 1, "text": "Plan"}},
+            "1": {"type": "paragraph", "data": {"text": long}},
+            "2": {"type": "list", "data": {"ordered": false, "items": ["one", "two"]}},
+        })
+    );
+    assert_eq!(
+        blocks("a.csv@1"),
+        json!({"0": {"type": "header", "data": {"columns": ["n", "s"]}}, "1": {"type": "row", "data": {"values": ["1", "x,y"]}}})
+    );
+    assert_eq!(blocks("a.json"), json!({"0": {"type": "array", "data": {"key": "k", "value": [1]}}}));
+    folder.baton(&["doc", "cat", "@last", "a.md", "--blocks"]).exits(0).says("0 heading\n  level: 1\n  text: Plan\n").says(&long);
+    folder.baton(&["doc", "cat", "@last", "dot.gif", "--blocks"]).exits(2).tells("dot.gif v1 has no blocks: it is image/gif");
+}
+
+#[test]
 fn a_document_is_printed_byte_for_byte_at_any_version() {
     let folder = written();
     assert_eq!(folder.baton(&["doc", "cat", "@last", "out/page.md"]).exits(0).stdout, "# One\n\nsecond line\n");

@@ -96,15 +96,19 @@ fn moment(line: &Value) -> i64 {
     text(&line["timestamp"]).parse::<jiff::Timestamp>().unwrap().as_microsecond()
 }
 
-/// Returns the output of `doc ls --versions` for a `document_written` line.
-fn document(line: &Value) -> Value {
+/// Returns the output of `doc ls --versions` for a `document_written` line. `first` is the report of the document's first version.
+fn document(line: &Value, first: Option<&Value>) -> Value {
     let data = &line["data"];
     let content = &data["content"];
     let mut report = json!({
         "path": data["path"], "version": data["version"], "mime_type": content["mime_type"], "size_bytes": content["size_bytes"],
-        "token_count": content["token_count"], "created_by": data["created_by"],
+        "token_count": content["token_count"], "created_by": data["created_by"], "updated_by": data["created_by"],
         "summary": content.get("summary").cloned().unwrap_or_else(|| json!("")), "created_at": line["timestamp"],
+        "updated_at": line["timestamp"],
     });
+    for (name, value) in first.iter().flat_map(|first| ["created_by", "created_at"].map(|name| (name, first[name].clone()))) {
+        report[name] = value;
+    }
     for name in ["description", "tags", "task"] {
         if let Some(value) = data.get(name) {
             report[name] = value.clone();
@@ -174,7 +178,10 @@ fn fold(lines: &[Value]) -> (Value, Vec<Value>) {
                     task.awaited.insert(text(&line["call"]));
                 }
             }
-            "document_written" => documents.push(document(line)),
+            "document_written" => {
+                let first = documents.iter().find(|first| first["path"] == line["data"]["path"]).cloned();
+                documents.push(document(line, first.as_ref()));
+            }
             "question_opened" => questions.push(json!({
                 "question": format!("Q{}", data["number"]), "task": id, "asked_by": line["with"]["holder"],
                 "asked_of": data["holder"], "text": data["question"], "state": "open", "documents": names(&line["documents"]),

@@ -84,6 +84,10 @@ pub struct ToolForm {
     /// Next step of the calling task after the call: `suspend` asks the agent again, `terminate` ends the task.
     #[serde(default)]
     pub after_execution: Option<AfterExecution>,
+    /// Whether the result of a call may set that next step, as `__cg_control.after_execution` of its output or as
+    /// `after_execution` of a command's envelope (default: `false`).
+    #[serde(default)]
+    pub controls_flow: Option<bool>,
     /// The agent that an `agent_as_tool` delegates to.
     #[serde(default)]
     #[validate(length(min = 1, max = 55))]

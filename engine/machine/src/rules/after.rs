@@ -1,5 +1,5 @@
 //! Rule *after*: `after_execution` is taken from the first that sets it: the executor's envelope, the call, the tool's
-//! config, the type's row. It is never read from an output.
+//! config, the type's row. The executor reads it from an output only if the tool's config has `"controls_flow": true`.
 
 use crate::prelude::*;
 

@@ -19,6 +19,13 @@ const MAX_NAME: usize = 64;
 /// The length of an id of a call where ids are short (<https://docs.mistral.ai/api>: "a-z, A-Z, 0-9, with a length of 9").
 const SHORT_ID: usize = 9;
 
+/// Beginnings of the media types of documents that tools read as text.
+const HAVE_TEXT: [&str; 2] = ["application/pdf", "application/vnd.openxmlformats-officedocument."];
+
+/// What a model that is not shown such a document can do.
+const READ_BY_PARTS: &str =
+    "you are not shown documents of this type; the tool that loads documents returns their text by page, by lines or by block";
+
 /// One message.
 #[derive(Debug)]
 pub struct Said<'a> {
@@ -83,7 +90,8 @@ impl Document<'_> {
             return framed("document", &self.block.to_string());
         }
         let mut record = self.block.clone();
-        let reason = "you are not shown documents of this type; tools can read them";
+        let has_text = HAVE_TEXT.iter().any(|readable| self.media_type().starts_with(readable));
+        let reason = if has_text { READ_BY_PARTS } else { "you are not shown documents of this type; tools can read them" };
         record["source"] = json!({"type": "omitted", "media_type": self.media_type(), "reason": reason});
         framed("document", &record.to_string())
     }

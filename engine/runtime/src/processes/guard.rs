@@ -17,11 +17,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use baton_files::own_program;
 use baton_store::failpoint;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
@@ -99,10 +101,8 @@ impl Watch {
             let _gone = former.process.kill();
             let _reaped = former.process.wait();
         }
-        if !can_be_executed_again() {
-            return Ok(());
-        }
-        let mut next = Guard::start(engine())?;
+        let Some(program) = own_program()? else { return Ok(()) };
+        let mut next = Guard::start(&program, engine())?;
         for (id, leader) in &self.commands {
             next.pipe.write_all(leader.map_or_else(|| begin(id), |leader| group(id, leader)).as_bytes())?;
         }
@@ -141,10 +141,8 @@ fn keep_alive(process: Pid) {
 }
 
 impl Guard {
-    /// Starts a guard of the commands of `engine`.
-    fn start(engine: &str) -> io::Result<Self> {
-        // On Linux this is the program that runs, even after its file was replaced.
-        let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+    /// Starts a guard of the commands of `engine`, which `program` is.
+    fn start(program: &Path, engine: &str) -> io::Result<Self> {
         let mut command = Command::new(program);
         // It keeps no folder, no pipe, no terminal and no secret.
         command.arg0(NAME).env_clear().env(GUARD_OF, engine).current_dir("/");
@@ -156,22 +154,6 @@ impl Guard {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         Ok(Self { process, pipe })
     }
-}
-
-/// Whether this code belongs to the program itself rather than to a library that was loaded into another one.
-fn can_be_executed_again() -> bool {
-    if cfg!(not(target_os = "linux")) {
-        return true;
-    }
-    let here = can_be_executed_again as fn() -> bool as usize;
-    let mapped = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-    let file = mapped.lines().find_map(|line| {
-        let (from, to) = line.split(' ').next()?.split_once('-')?;
-        let address = |text| usize::from_str_radix(text, 16).ok();
-        (address(from)? <= here && here < address(to)?).then(|| &line[line.find('/').unwrap_or(line.len())..])
-    });
-    file.is_some_and(|file| std::path::Path::new(file) == program)
 }
 
 // The macro writes the `unsafe` that a constructor needs. Nothing here needs what `main` sets up: no threads, no arguments,
@@ -220,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_guard_is_never_in_the_group_that_ctrl_c_goes_to() {
-        let mut guard = Guard::start(engine()).unwrap();
+        let mut guard = Guard::start(&own_program().unwrap().unwrap(), engine()).unwrap();
         let process = Pid::from_child(&guard.process);
         assert_eq!(getpgid(Some(process)).unwrap(), process, "before it could do anything itself");
         drop(guard.pipe);
@@ -232,7 +214,7 @@ mod tests {
     fn a_guard_ends_commands_that_nobody_announced_to_it() {
         let other = format!("{}x", engine());
         let mut command = Command::new("sleep").arg("60").env(super::super::COMMAND_ID, format!("{other}-0")).spawn().unwrap();
-        let mut guard = Guard::start(&other).unwrap();
+        let mut guard = Guard::start(&own_program().unwrap().unwrap(), &other).unwrap();
         drop(guard.pipe);
         guard.process.wait().unwrap();
         let ended = command.try_wait().unwrap();

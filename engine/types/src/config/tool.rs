@@ -38,6 +38,8 @@ pub struct Tool {
     pub writes: bool,
     /// The config's rule for the end of the turn.
     pub after: Option<AfterExecution>,
+    /// Whether a result may set the next step after the turn.
+    pub controls_flow: bool,
     /// The time limit of a call.
     pub timeout: Duration,
     /// The time limit without a sign of life.

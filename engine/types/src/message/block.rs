@@ -239,7 +239,10 @@ fn source(version: &DocumentVersion, content: Option<Content>) -> Value {
     match content {
         None => json!({"type": "missing", "media_type": media_type}),
         Some(content) => match std::str::from_utf8(&content) {
-            Ok(text) if !is_image(version) => json!({"type": "text", "media_type": media_type, "data": text}),
+            // A PDF may happen to be valid UTF-8.
+            Ok(text) if !is_image(version) && media_type != "application/pdf" => {
+                json!({"type": "text", "media_type": media_type, "data": text})
+            }
             _ => json!({"type": "base64", "media_type": media_type, "data": BASE64.encode(&content)}),
         },
     }

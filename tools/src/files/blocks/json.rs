@@ -22,6 +22,18 @@ pub(super) fn scan(text: &str) -> Result<Vec<Block>, CannotEdit> {
         .collect())
 }
 
+/// Returns the fields of each entry of a valid JSON text.
+pub(super) fn contents(text: &str) -> Vec<Map<String, Value>> {
+    let fields = |entry: Entry| {
+        // The text is valid, but a number may exceed what a value can hold.
+        let raw = &text[entry.value.clone()];
+        let value = serde_json::from_str(raw).unwrap_or_else(|_| Value::from(raw));
+        let key = entry.name(text).map(|key| ("key".to_owned(), Value::from(key)));
+        key.into_iter().chain([("value".to_owned(), value)]).collect()
+    };
+    entries(text).into_iter().map(fields).collect()
+}
+
 /// One entry of the top-level value.
 struct Entry {
     key: Option<Range<usize>>,

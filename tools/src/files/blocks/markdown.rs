@@ -231,7 +231,7 @@ fn merged(raw: &str, block_type: BlockType, given: &Map<String, Value>) -> Map<S
 }
 
 /// Returns the fields of a block.
-fn read(raw: &str, block_type: BlockType) -> Map<String, Value> {
+pub(super) fn read(raw: &str, block_type: BlockType) -> Map<String, Value> {
     let lines = lines(raw);
     let mut data = Map::new();
     let mut put = |key: &str, value: Value| data.insert(key.to_owned(), value);

@@ -206,6 +206,24 @@ pub(crate) fn blocks(text: &str, doc_type: DocType) -> Result<Vec<Block>, Cannot
     }
 }
 
+/// Returns the blocks of `text` with their fields, as [`BlockType`] names them.
+pub(crate) fn contents(text: &str, doc_type: DocType) -> Result<Vec<(BlockType, Map<String, Value>)>, CannotEdit> {
+    let found = blocks(text, doc_type)?;
+    let entries = if doc_type == DocType::Json { json::contents(text) } else { Vec::new() };
+    let mut entries = entries.into_iter();
+    let contents = found.into_iter().map(|block| {
+        let raw = &text[block.range];
+        let data = match doc_type {
+            DocType::Markdown => markdown::read(raw, block.block_type),
+            DocType::Csv(delimiter) => table::content(raw, delimiter, block.block_type),
+            DocType::Json => entries.next().unwrap_or_default(),
+            DocType::Text | DocType::Binary => Map::from_iter([("text".to_owned(), raw.into())]),
+        };
+        (block.block_type, data)
+    });
+    Ok(contents.collect())
+}
+
 /// Returns the number of blocks in `content`; zero if it is not of its kind.
 pub(crate) fn count(content: &[u8], mime_type: &str) -> usize {
     match std::str::from_utf8(content) {

@@ -93,6 +93,13 @@ fn value(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// Returns the fields of a block: a header or a row.
+pub(super) fn content(record: &str, delimiter: u8, block_type: BlockType) -> Map<String, Value> {
+    let values = fields(record, delimiter).into_iter().map(|raw| Value::from(value(raw))).collect();
+    let name = if block_type == BlockType::Header { "columns" } else { "values" };
+    Map::from_iter([(name.to_owned(), Value::Array(values))])
+}
+
 /// Returns the spelling of a value.
 fn written(value: &str, delimiter: u8) -> String {
     let special =

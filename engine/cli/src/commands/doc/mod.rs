@@ -1,5 +1,7 @@
 //! `baton doc`: lists, prints, compares and exports the documents of a run.
 
+mod history;
+
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +48,17 @@ enum DocVerb {
         run: String,
         /// The document, such as report.md. `report.md@2` is its second version
         path: String,
+        /// Print the blocks with their types and fields. A PDF has pages, and an XLSX has sheets
+        #[arg(long)]
+        blocks: bool,
+    },
+    /// List the versions of a document: who wrote and read each, when, and with which call
+    Log {
+        /// The document, such as report.md
+        path: String,
+        /// The run: its id, the beginning of its id, or @last
+        #[arg(default_value = "@last", add = complete::runs())]
+        run: String,
     },
     /// Show the changes between two versions of a document
     Diff {
@@ -84,13 +97,18 @@ enum DocVerb {
 
 /// Executes the verb of `doc`.
 pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> {
-    let (DocVerb::Ls { run, .. } | DocVerb::Cat { run, .. } | DocVerb::Diff { run, .. } | DocVerb::Export { run, .. }) =
-        &args.verb;
+    let (DocVerb::Ls { run, .. }
+    | DocVerb::Cat { run, .. }
+    | DocVerb::Log { run, .. }
+    | DocVerb::Diff { run, .. }
+    | DocVerb::Export { run, .. }) = &args.verb;
     let found = runs::find_to_read(place, run).await?;
     let documents = found.documents().await?;
     match &args.verb {
         DocVerb::Ls { versions, .. } => list(&documents, *versions, place)?,
-        DocVerb::Cat { path, .. } => cat(&found, version(&documents, path)?, place).await?,
+        DocVerb::Cat { path, blocks: false, .. } => cat(&found, version(&documents, path)?, place).await?,
+        DocVerb::Cat { path, .. } => cat_blocks(&found, version(&documents, path)?, place).await?,
+        DocVerb::Log { path, .. } => history::print(&found, document(&documents, path)?, place).await?,
         DocVerb::Diff { path, from, to, .. } => diff(&found, &documents, path, *from, *to, place).await?,
         DocVerb::Export { paths, out, force, dry_run, .. } => {
             let chosen: Vec<&DocumentVersion> = if paths.is_empty() {
@@ -107,15 +125,15 @@ pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> 
 }
 
 fn list(documents: &Documents, versions: bool, place: &Place) -> Result<(), Failure> {
-    let all: Vec<&DocumentVersion> = documents
+    let shown = |document: &Arc<Document>| if versions { 0 } else { document.versions().len() - 1 };
+    let listed = documents
         .iter()
-        .flat_map(|(_, document)| document.versions().skip(if versions { 0 } else { document.versions().len() - 1 }))
-        .map(AsRef::as_ref)
-        .collect();
+        .flat_map(|(_, document)| document.versions().skip(shown(document)).map(move |version| (&**document, &**version)));
     if !place.screen.is_text() {
-        let reports: Vec<_> = all.iter().map(|version| RunView::document_report(version)).collect();
+        let reports: Vec<_> = listed.map(|(document, version)| RunView::document_report(document, version)).collect();
         return place.screen.json_list(&reports);
     }
+    let all: Vec<&DocumentVersion> = listed.map(|(_, version)| version).collect();
     if all.is_empty() {
         place.screen.tell(&text!("no documents"));
     }
@@ -139,6 +157,32 @@ async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Resu
         )));
     }
     place.screen.content(&content)
+}
+
+/// Prints the blocks of a version: in JSON an object with a block for each number, as agents count blocks.
+async fn cat_blocks(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Result<(), Failure> {
+    let content = export::content(&found.store, version).await?;
+    let blocks = baton_tools::content_blocks(&content, &version.content.mime_type)
+        .map_err(|reason| Failure::Usage(format!("{} has no blocks: {reason}", version.reference())))?;
+    if !place.screen.is_text() {
+        let numbered = blocks.iter().enumerate().map(|(number, block)| (number.to_string(), json!(block)));
+        return place.screen.json(&json!({
+            "path": version.path, "version": version.version, "mime_type": version.content.mime_type,
+            "blocks": numbered.collect::<serde_json::Map<_, _>>(),
+        }));
+    }
+    if blocks.is_empty() {
+        place.screen.tell(&text!("no blocks"));
+    }
+    for (number, block) in blocks.iter().enumerate() {
+        place.screen.text(&text!("{} {}", style::name(number), style::faint(block.r#type)))?;
+        for (field, value) in &block.data {
+            let value = value.as_str().map_or_else(|| Text::json(value), Text::block);
+            let indented = value.as_str().trim_end_matches('\n').replace('\n', "\n    ");
+            place.screen.text(&text!("  {}: {}", field, Text::block(&indented)))?;
+        }
+    }
+    Ok(())
 }
 
 async fn diff(
