@@ -86,11 +86,21 @@ pub fn check_declared(content: &[u8], declared: &str) -> Result<(), String> {
         Some((_, "application/zip" | "application/gzip", _)) if !may_be_text(essence) && !has_signature(essence) => Ok(()),
         Some((_, found, name)) => refuse(&format!("the content is {found} ({name})")),
         None if has_signature(essence) || is_zip_package(essence) => refuse("the content does not begin like one"),
-        None => match (std::str::from_utf8(content), may_be_text(essence)) {
-            (Ok(_), true) | (Err(_), false) => Ok(()),
-            (Ok(_), false) => refuse("the content is text"),
-            (Err(_), true) => refuse("the content is not text in UTF-8"),
-        },
+        None if std::str::from_utf8(content).is_err() && is_text(essence) => refuse("the content is not text in UTF-8"),
+        None if std::str::from_utf8(content).is_ok() && !may_be_text(essence) => refuse("the content is text"),
+        None => Ok(()),
+    }
+}
+
+/// Whether every content of this media type is text.
+fn is_text(essence: &str) -> bool {
+    let text_applications = ["json", "xml", "yaml", "toml", "sql", "javascript", "x-ndjson", "jsonl"];
+    match essence.split_once('/') {
+        Some(("text", _) | ("image", "svg+xml")) => true,
+        Some(("application", subtype)) => {
+            text_applications.contains(&subtype) || subtype.ends_with("+json") || subtype.ends_with("+xml")
+        }
+        _ => false,
     }
 }
 

@@ -178,7 +178,7 @@ fn what_cannot_be_read_is_an_error_with_its_reason() {
     assert!(reason("a.pdf", b"%PDF-1.7\xff").starts_with("document a.pdf cannot be read as PDF: it is damaged"));
     assert!(reason("a.docx", b"PK\x03\x04\xff").contains("it is no ZIP archive"));
     assert!(reason("b.docx", &package(&[("other.xml", b"<a/>")])).ends_with("it has no part word/document.xml"));
-    assert!(reason("a.xlsx", &package(&[("other.xml", b"<a/>")])).contains("it is damaged"));
+    assert!(reason("a.xlsx", &package(&[("other.xml", b"<a/>")])).starts_with("document a.xlsx cannot be read as XLSX: "));
     let half = docx("<w:p>");
     assert!(reason("c.docx", &half[..half.len() / 2]).contains("it is no ZIP archive"));
 }
