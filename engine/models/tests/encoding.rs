@@ -159,7 +159,7 @@ fn a_model_is_sent_what_its_config_says_that_it_takes() {
             assert_eq!(sent, (images, files), "{}, {modalities:?}: {text}", profile.name);
             let count = text.matches("you are not shown documents of this type").count();
             assert_eq!(count, usize::from(!images) + usize::from(!files), "{}: its record replaces it", profile.name);
-            let says_how = text.contains("return their text by page, by lines or by block");
+            let says_how = text.contains("returns their text by page, by lines or by block");
             assert_eq!(says_how, !files, "{}: the record says how the text of the PDF is read", profile.name);
             assert!(text.contains("PNG image") || images, "{}: with its summary: {text}", profile.name);
         }

@@ -55,9 +55,9 @@ pub fn content_blocks(content: &Content, mime_type: &str) -> Result<Vec<ContentB
         Some((Format::Pdf, form)) => return Ok(sections("page", form)),
         Some((Format::Xlsx, form)) => return Ok(sections("sheet", form)),
         Some((Format::Docx, form)) => (form.text.as_str(), DocType::Markdown),
-        None => match std::str::from_utf8(content) {
-            Ok(text) => (text, DocType::of(mime_type)),
-            Err(_) => return Err(format!("it is {mime_type}, not text")),
+        None => match (std::str::from_utf8(content), DocType::of(mime_type)) {
+            (Ok(text), doc_type) if doc_type != DocType::Binary => (text, doc_type),
+            _ => return Err(format!("it is {mime_type}, not text")),
         },
     };
     let found = blocks::contents(text, doc_type).map_err(|reason| reason.to_string())?;
