@@ -84,14 +84,18 @@ fn sources(job: &Path) -> Sources {
 }
 
 fn load_all(sources: &Sources) -> Result<(), Faults> {
-    let rules =
-        ModelRules { check_script: &check_script, providers: &baton_models::provider_names(), own_settings: &OWN_SETTINGS };
+    let rules = ModelRules {
+        check_script: &check_script,
+        providers: &baton_models::provider_names(),
+        own_settings: &OWN_SETTINGS,
+        refused_settings: &[],
+    };
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 
 /// Loads without reading the scripts, which no mutation touches.
 fn load_but_scripts(sources: &Sources) -> Result<(), Faults> {
-    let rules = ModelRules { check_script: &|_| Vec::new(), providers: &[], own_settings: &OWN_SETTINGS };
+    let rules = ModelRules { check_script: &|_| Vec::new(), providers: &[], own_settings: &OWN_SETTINGS, refused_settings: &[] };
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 

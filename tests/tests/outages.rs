@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_models::{ContentSource, FunctionModel, Model, ModelError};
 use baton_proof::random::Random;
-use baton_runtime::{Engine, RunHandle, RunOutcome, StartOptions, SteadyClock};
+use baton_runtime::{Engine, NextAttempt, Progress, RunHandle, RunOutcome, StartOptions, SteadyClock};
 use baton_store::{MemoryStore, Store};
 use baton_types::call::CallStatus;
 use baton_types::entry::{ControlAction, Entry, Recorded, Waited};
@@ -254,19 +254,53 @@ async fn the_limit_of_a_turn_bounds_an_attempt_and_not_an_outage() {
 }
 
 #[tokio::test]
-async fn whoever_watches_hears_once_that_a_provider_is_away_and_once_that_it_is_back() {
+async fn watchers_receive_every_retry_and_the_return_of_the_provider() {
     tokio::time::pause();
     let provider = Away::new(0, 120, unreachable());
     let engine = engine(&store(), provider);
     let handle = engine.start(job(json!({})).load(), StartOptions::default()).await.unwrap();
     let mut progress = handle.progress().unwrap();
     finish(&engine, &handle).await;
-    let mut told = Vec::new();
-    while let Ok(message) = progress.recv().await {
-        assert_eq!(message.call, None);
-        told.push(message.message);
+    let (mut attempts, mut returned) = (Vec::new(), Vec::new());
+    while let Ok(report) = progress.recv().await {
+        match &*report {
+            Progress::BacksOff(back_off) => {
+                assert_eq!((back_off.task.as_str(), back_off.turn, back_off.provider.as_str()), ("0", 1, "m"));
+                assert_eq!(back_off.reason, unreachable().to_string());
+                assert!(matches!(back_off.next, NextAttempt::At(_)), "{back_off:?}");
+                attempts.push(back_off.attempt);
+            }
+            Progress::Returned { provider, away } => returned.push((provider.clone(), away.as_secs())),
+            Progress::Call { .. } => panic!("{report:?}"),
+        }
     }
-    let [away, back] = told.try_into().unwrap();
-    assert!(away.starts_with("far cannot be reached at http://127.0.0.1:9: connection refused; trying again in "), "{away}");
-    assert!(back.starts_with("m answers again after 1"), "{back}");
+    let number = u32::try_from(attempts.len()).unwrap();
+    assert!(number >= 7, "{attempts:?}");
+    assert_eq!(attempts, (2..number + 2).collect::<Vec<_>>(), "each failed attempt is followed by one report");
+    assert!(matches!(&returned[..], [(provider, 120..=200)] if provider == "m"), "{returned:?}");
+}
+
+#[tokio::test]
+async fn retries_before_a_fallback_and_waits_for_a_person_are_reported() {
+    tokio::time::pause();
+    let handle = engine(&store(), half()).start(job(json!({})).load(), StartOptions::default()).await.unwrap();
+    let mut progress = handle.progress().unwrap();
+    let _away = handle.outcome().await;
+    let report = progress.recv().await.unwrap();
+    let Progress::BacksOff(back_off) = &*report else { panic!("{report:?}") };
+    assert_eq!((back_off.task.as_str(), back_off.next, back_off.attempt), ("0/1.1", NextAttempt::OnResume, 2));
+
+    let second = Arc::new(FunctionModel::new(|request: &ModelRequest| Ok(said(request))));
+    let models = json!({"models": {"m": {"model": "openai:a", "fallbacks": ["openai:b"]}}});
+    let clock = Arc::new(SteadyClock::starting_at(Timestamp::from_micros(1)));
+    let builder = Engine::builder().trust(baton_runtime::TrustEverything).store(store()).clock(clock);
+    let engine = builder.model("m", Away::new(0, 600, failing())).model("openai:b", second).build().unwrap();
+    let handle = engine.start(job(models).load(), StartOptions::default()).await.unwrap();
+    let mut progress = handle.progress().unwrap();
+    assert_done(&finish(&engine, &handle).await);
+    let mut retried = 0;
+    while let Ok(report) = progress.recv().await {
+        retried += usize::from(matches!(&*report, Progress::BacksOff(back_off) if back_off.attempt > 1));
+    }
+    assert!(retried >= 4, "{retried} retries were reported before the fallback");
 }

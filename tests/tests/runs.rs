@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_models::{FunctionModel, Model, ModelError};
-use baton_runtime::{Delivery, Engine, InitialDocument, InputValue, RunError, RunOutcome, StartOptions};
+use baton_runtime::{Delivery, Engine, InitialDocument, InputValue, Progress, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
 use baton_types::entry::{Entry, FinalState};
 use baton_types::event::Refusal;
@@ -354,7 +354,8 @@ async fn progress_is_told_to_whoever_watches() {
     gate.reached().await;
     gate.open();
     let told = progress.recv().await.unwrap();
-    assert_eq!((told.call.as_ref().map(baton_types::id::CallId::as_str), told.message.as_str()), (Some("0/1.1"), "half of it"));
+    let Progress::Call { call, message } = &*told else { panic!("{told:?}") };
+    assert_eq!((call.as_str(), message.as_str()), ("0/1.1", "half of it"));
     finish(&engine, &handle).await;
     assert!(handle.progress().is_none());
 }

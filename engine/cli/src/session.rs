@@ -146,8 +146,13 @@ impl Session<'_> {
                     dirty = false;
                     continue;
                 }
-                message = next_message(&mut progress), if progress.is_some() => match message {
-                    Some(message) => self.say(&[text!("  {}", style::waiting(message))]),
+                report = next_report(&mut progress), if progress.is_some() => match report {
+                    Some(report) => {
+                        let line = self.view.back_offs.take(&report, terminal::now());
+                        if !self.screen.live {
+                            self.say(line.as_slice());
+                        }
+                    }
                     None => progress = None,
                 },
                 entry = entries.next() => match entry {
@@ -363,14 +368,13 @@ impl Session<'_> {
     }
 }
 
-/// Returns the next message about a provider that is away or back; `None` after the last one.
-async fn next_message(progress: &mut Option<broadcast::Receiver<Progress>>) -> Option<String> {
+/// Returns the next report of the run; `None` after the last one.
+async fn next_report(progress: &mut Option<broadcast::Receiver<Arc<Progress>>>) -> Option<Arc<Progress>> {
     let progress = progress.as_mut()?;
     loop {
         match progress.recv().await {
-            Ok(Progress { call: None, message, .. }) => return Some(message),
-            // Progress of tools is not shown here.
-            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Ok(report) => return Some(report),
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return None,
         }
     }

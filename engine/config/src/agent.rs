@@ -97,6 +97,7 @@ impl<'s> Loader<'s> {
             result_schema,
             limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()),
             max_output_tokens: output_tokens(&all_settings),
+            sets_output_limit: all_settings.contains_key("max_tokens"),
             settings: form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
             offered: offered(&|_| true),
             offered_in_questions: offered(&|tool| tool.allowed_in_questions(approvals.get(&tool.id).copied())),

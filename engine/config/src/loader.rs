@@ -45,6 +45,8 @@ pub(crate) struct Loader<'s> {
     pub(crate) reading: bool,
     /// Settings that are the engine's to say.
     pub(crate) own_settings: BTreeSet<String>,
+    /// Settings that cannot be used, each with the reason.
+    pub(crate) refused_settings: BTreeMap<String, String>,
     pub(crate) money_limits: Vec<MoneyLimit>,
 }
 
@@ -60,6 +62,7 @@ impl<'s> Loader<'s> {
             tools: BTreeMap::new(),
             reading: false,
             own_settings: BTreeSet::new(),
+            refused_settings: BTreeMap::new(),
             money_limits: Vec::new(),
         };
         for function in functions {

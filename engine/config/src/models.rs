@@ -30,6 +30,8 @@ pub struct ModelRules<'a> {
     pub providers: &'a [&'a str],
     /// Keys of requests that are the engine's to say, and no setting's.
     pub own_settings: &'a [&'a str],
+    /// Settings that cannot be used unless they are `false` or `null`, each with the reason.
+    pub refused_settings: &'a [(&'a str, &'a str)],
 }
 
 /// The contents of all model files, joined.
@@ -175,10 +177,15 @@ impl<'s> Loader<'s> {
         ProvidedModel { settings, price, context_tokens, modalities, fallbacks, outage, ..model }
     }
 
-    /// Reports settings that the engine sets itself: they would have no effect.
+    /// Reports settings that the engine sets itself, since they would have no effect, and settings that it cannot serve.
     pub(crate) fn check_settings(&mut self, settings: &Map<String, Value>, place: &str, text: &Text<'s>) {
         for key in settings.keys().filter(|key| self.own_settings.contains(*key)) {
             let message = format!("\"{key}\" is not a setting: the engine sets it in every request");
+            self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
+        }
+        for (key, value) in settings.iter().filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false))) {
+            let Some(reason) = self.refused_settings.get(key) else { continue };
+            let message = format!("\"{key}\": {} cannot be used: {reason}", show(value));
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
         }
     }

@@ -59,7 +59,8 @@ impl PriceTable {
         for (row, price) in form.prices.iter().enumerate() {
             let rates = PriceForm { input: price.input, cached_input: price.cached_input, output: price.output };
             let source = format!("{} ({})", price.source, price.as_of);
-            let price_of = Price { context_tokens: price.context_tokens, ..rates.price(source) };
+            let price_of =
+                Price { context_tokens: price.context_tokens, output_tokens: price.output_tokens, ..rates.price(source) };
             for (place, name) in price.models.iter().enumerate() {
                 if prices.insert(name.clone(), price_of.clone()).is_some() {
                     let place = pointer(&["prices", &row.to_string(), "models", &place.to_string()]);
@@ -112,6 +113,7 @@ impl PriceForm {
             output: rate(self.output),
             source,
             context_tokens: None,
+            output_tokens: None,
             is_estimate: false,
         }
     }
@@ -173,9 +175,9 @@ pub fn prices<'t>(
                 set => (None, set),
             };
             let listed = listed(name, &provided);
-            let context_tokens = listed.as_ref().and_then(|listed| listed.context_tokens);
-            let with_window = |price: Price| Price { context_tokens, ..price };
-            set.or(of_person).map(with_window).or(listed).or(of_job)
+            let limits = listed.as_ref().map_or((None, None), |listed| (listed.context_tokens, listed.output_tokens));
+            let with_limits = |price: Price| Price { context_tokens: limits.0, output_tokens: limits.1, ..price };
+            set.or(of_person).map(with_limits).or(listed).or(of_job)
         }
         _ => table().price(name).cloned(),
     };

@@ -185,6 +185,12 @@ impl Run {
         Some(Duration::from_secs(seconds.into()))
     }
 
+    /// Returns the longest answer of the model that `id` asks, if that is the limit of its answer.
+    pub fn own_output_limit(&self, id: &TaskId) -> Option<u64> {
+        let task = self.graph.find(id.as_str())?;
+        self.own_output_tokens(task, self.asked_model(task)?)
+    }
+
     /// Returns the limits of `task`. A limit of the tool that created it replaces the same limit of its agent.
     pub fn limits(&self, task: &Task) -> Cow<'_, Limits> {
         limits_under(&self.configs, task)

@@ -64,9 +64,24 @@ impl Run {
         costs.max().unwrap_or(Money::MAX)
     }
 
-    /// Returns the maximum number of tokens in an answer of `task`.
+    /// Returns the maximum number of tokens in an answer of `task`, whichever of its models answers.
     pub(super) fn output_tokens(&self, task: TaskIndex) -> u64 {
-        self.graph[task].agent().map_or(0, |agent| super::agent(&self.configs, agent).max_output_tokens)
+        let Some(agent) = self.graph[task].agent() else { return 0 };
+        let own = self.model_names(task).filter_map(|model| self.own_output_tokens(task, model)).max();
+        own.max(Some(super::agent(&self.configs, agent).max_output_tokens)).unwrap_or(0)
+    }
+
+    /// Returns the longest answer of `model`, if that is the limit of an answer of `task`: neither the agent nor a limit of
+    /// tokens or money bounds it. The answer then leaves three quarters of the window for the request, or as much as the
+    /// agent's settings demand.
+    pub(super) fn own_output_tokens(&self, task: TaskIndex, model: &str) -> Option<u64> {
+        let agent = super::agent(&self.configs, self.graph[task].agent()?);
+        if agent.sets_output_limit || self.shared.has_budgets {
+            return None;
+        }
+        let price = self.price_of(model)?;
+        let room = price.context_tokens.map_or(u64::MAX, |window| window / 4);
+        price.output_tokens.map(|own| own.min(room.max(agent.max_output_tokens)))
     }
 
     /// Returns the expected tokens of the next request of `task` and of the longest answer to it.

@@ -33,17 +33,42 @@ pub trait Model: Send + Sync {
     /// Dropping the future cancels the request.
     async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError>;
 
-    /// Answers `request` or fails, in one attempt that takes at most `limit`. The caller retries failures.
+    /// Answers `request` or fails, in one `attempt`. The caller retries failures.
     ///
     /// Implementations that retry in [`Model::answer`] should not do so here.
     async fn attempt(
         &self,
         request: &ModelRequest,
         contents: &dyn ContentSource,
-        limit: Option<Duration>,
+        attempt: Attempt<'_>,
     ) -> Result<ModelTurn, ModelError> {
-        within(limit, self.answer(request, contents)).await
+        within(attempt.limit, self.answer(request, contents)).await
     }
+}
+
+/// The time limit of an attempt, and the observer of its pauses.
+#[derive(Clone, Copy)]
+pub struct Attempt<'a> {
+    /// The time limit of each request that is sent.
+    pub limit: Option<Duration>,
+    /// Receives each pause before a request is sent, or sent again.
+    pub on_pause: &'a (dyn Fn(Pause) + Send + Sync),
+}
+
+impl Attempt<'_> {
+    /// An attempt without a time limit, whose pauses are not observed.
+    pub const UNOBSERVED: Self = Attempt { limit: None, on_pause: &|_| {} };
+}
+
+/// A pause within an attempt: the rate limit of a key holds a request back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Number of times that the request was sent before.
+    pub sent: u32,
+    /// Its length, as far as it is known.
+    pub length: Duration,
+    /// The provider's last words, or the limit that other requests met.
+    pub reason: String,
 }
 
 /// Runs `attempt` for at most `limit`.

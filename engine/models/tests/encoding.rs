@@ -82,7 +82,7 @@ fn bytes(profile: &Profile, said: &Grown) -> Vec<u8> {
         tools: &[],
         result: None,
         settings: &settings,
-        max_output_tokens: 77,
+        max_output_tokens: Some(77),
         stream: true,
         features: profile.features,
     };
@@ -382,7 +382,7 @@ fn head(provider: &str, model: &str, settings: &Value) -> Value {
         tools: &[],
         result: None,
         settings,
-        max_output_tokens: 77,
+        max_output_tokens: Some(77),
         stream: true,
         features,
     };

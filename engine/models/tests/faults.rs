@@ -115,7 +115,7 @@ fn errors() -> Vec<(&'static str, u16, Value, Is)> {
         ("Moonshot", 401, openai("Invalid Authentication", "invalid_authentication_error", ""), Is::KeyRefused),
         ("OpenRouter", 401, router(401, "User not found.", &json!({})), Is::KeyRefused),
         ("Mistral", 401, json!({"detail": "Unauthorized"}), Is::KeyRefused),
-        // What was asked, or the answer, is withheld.
+        // The request or the answer is withheld because of its content.
         ("OpenRouter", 403, router(403, "openai/gpt-4o requires moderation on OpenAI. Your input was flagged for \"harassment\".", &json!({"reasons": ["harassment"], "provider_name": "OpenAI"})), Is::Filtered),
         ("Azure", 400, openai("The response was filtered due to the prompt triggering Azure OpenAI's content management policy.", "", "content_filter"), Is::Filtered),
         ("OpenAI", 400, openai("Invalid prompt: your prompt was flagged as potentially violating our usage policy.", invalid, "invalid_prompt"), Is::Filtered),

@@ -73,6 +73,7 @@ impl Conversation {
             messages: Arc::new(self.messages.clone()),
             tools: Arc::from([]),
             settings: Json::null(),
+            own_output_tokens: None,
             result_schema: None,
             hash: ContentHash::of(b""),
         }

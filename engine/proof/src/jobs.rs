@@ -451,6 +451,7 @@ impl AgentDraft {
             limits: self.limits.or(&Limits::task_defaults()),
             settings: Json::from(&self.settings),
             max_output_tokens: self.settings["max_tokens"].as_u64().unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
+            sets_output_limit: self.settings["max_tokens"].is_u64(),
             offered: offered(&|_| true),
             offered_in_questions: offered(&|tool| tool.allowed_in_questions(self.approvals.get(&tool.id).copied())),
             offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),

@@ -149,6 +149,7 @@ fn price() -> Price {
         output: rate(5),
         source: "a random job".to_owned(),
         context_tokens: None,
+        output_tokens: None,
         is_estimate: false,
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct Execution {
     pub(crate) folder: Option<PathBuf>,
     /// Cancelled when the call must stop. Its result is then discarded.
     pub(crate) stopped: CancellationToken,
-    pub(crate) progress: broadcast::Sender<Progress>,
+    pub(crate) progress: broadcast::Sender<Arc<Progress>>,
     /// The run's, for what its code asks of the run.
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Tracks the ends of commands that are stopped.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_machine::Run;
 use baton_models::ModelError;
@@ -36,7 +37,7 @@ pub struct RunHandle {
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Weak, so that entries and progress end when the actor does.
     pub(crate) live: broadcast::WeakSender<Arc<Recorded>>,
-    pub(crate) progress: broadcast::WeakSender<Progress>,
+    pub(crate) progress: broadcast::WeakSender<Arc<Progress>>,
     pub(crate) standing: watch::Receiver<Standing>,
 }
 
@@ -152,16 +153,54 @@ impl OpenQuestion {
     }
 }
 
-/// Progress of a running call, or a provider's outage or return. Not an entry: it is sent once, to the present
-/// watchers.
+/// Progress between two entries. It is not recorded: it is sent once, to the present watchers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
-    /// The task that calls or asks.
+pub enum Progress {
+    /// A running call reports its progress.
+    Call {
+        /// The call.
+        call: CallId,
+        /// Message of the tool.
+        message: String,
+    },
+    /// A request waits, and is then sent again.
+    BacksOff(BackOff),
+    /// A provider answers again.
+    Returned {
+        /// The provider.
+        provider: String,
+        /// The time for which it was away.
+        away: Duration,
+    },
+}
+
+/// The pause before the next attempt at a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackOff {
+    /// The task that asks.
     pub task: TaskId,
-    /// The call; absent for a provider.
-    pub call: Option<CallId>,
-    /// Message of the tool, or the reason for the outage.
-    pub message: String,
+    /// The turn that it asks for.
+    pub turn: u32,
+    /// The provider, as configs name it.
+    pub provider: String,
+    /// Number of the next attempt.
+    pub attempt: u32,
+    /// When the next attempt begins.
+    pub next: NextAttempt,
+    /// The failure of the last attempt, or the limit that the request waits for. No key is in it.
+    pub reason: String,
+}
+
+/// When the next attempt at a request begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextAttempt {
+    /// At this time.
+    At(Timestamp),
+    /// At this time, although the request was retried for as long as its config allows. The run stops before that if nothing
+    /// else can proceed.
+    AfterWindow(Timestamp),
+    /// When the run is resumed: a person has to act first.
+    OnResume,
 }
 
 impl RunHandle {
@@ -205,9 +244,9 @@ impl RunHandle {
         }))
     }
 
-    /// Returns the progress of running calls and the outages of providers, from now on; `None` once the run no longer
-    /// proceeds here. A slow reader misses some.
-    pub fn progress(&self) -> Option<broadcast::Receiver<Progress>> {
+    /// Returns the progress of running calls, and the pauses before requests are sent again, from now on; `None` once the run no
+    /// longer proceeds here. A slow reader misses some.
+    pub fn progress(&self) -> Option<broadcast::Receiver<Arc<Progress>>> {
         self.progress.upgrade().map(|progress| progress.subscribe())
     }
 
@@ -370,6 +409,8 @@ pub(crate) struct Unanswered {
     /// The model that was asked.
     pub(crate) model: String,
     pub(crate) error: ModelError,
+    /// Number of times that the request was sent.
+    pub(crate) sent: u32,
     /// When the attempt began.
     pub(crate) began: Timestamp,
 }

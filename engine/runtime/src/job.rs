@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{Faults, ModelRules, Sources, Unconfigured, load};
-use baton_models::{OWN_SETTINGS, check_script, provider_names};
+use baton_models::{OWN_SETTINGS, REFUSED_SETTINGS, check_script, provider_names};
 use baton_tool::ToolFunction;
 use baton_tool::measure::measure;
 use baton_types::config::{Configs, Job, JobDocument, JobInput, Origin};
@@ -151,7 +151,12 @@ pub fn load_configs(
         sources,
         functions,
         unconfigured,
-        &ModelRules { check_script: &check_script, providers: &provider_names(), own_settings: &OWN_SETTINGS },
+        &ModelRules {
+            check_script: &check_script,
+            providers: &provider_names(),
+            own_settings: &OWN_SETTINGS,
+            refused_settings: &REFUSED_SETTINGS,
+        },
     )
 }
 

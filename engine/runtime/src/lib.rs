@@ -46,7 +46,7 @@ pub use engine::{Engine, Holder};
 pub use error::RunError;
 pub use fit::{UnfitTool, with_unfit_tools};
 pub use fork::ForkOptions;
-pub use handle::{EntryStream, OpenQuestion, Progress, ProviderAway, RunHandle, RunOutcome};
+pub use handle::{BackOff, EntryStream, NextAttempt, OpenQuestion, Progress, ProviderAway, RunHandle, RunOutcome};
 pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, load_configs};
 pub use migrate::{Divergence, Migration};
 pub use processes::kill_commands;

@@ -41,6 +41,9 @@ pub struct ModelRequest {
     pub result_schema: Option<Json>,
     /// The hash of everything above that a provider sees.
     pub hash: ContentHash,
+    /// The longest answer in tokens of the model, if that is the limit of this answer. Otherwise [`output_tokens`](crate::config::output_tokens)
+    /// of the settings is.
+    pub own_output_tokens: Option<u64>,
 }
 
 /// The definition of a tool, as models receive it.

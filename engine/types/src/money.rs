@@ -105,6 +105,9 @@ pub struct Price {
     /// The context window in tokens, if the table has it beside the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
+    /// The longest answer in tokens, reasoning included, if the table has it beside the price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
     /// Whether only the job or a store names it: an estimate, which no limit of money relies on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
@@ -122,6 +125,7 @@ impl Price {
             output: Money::ZERO,
             source: Self::SCRIPTED.to_owned(),
             context_tokens: None,
+            output_tokens: None,
             is_estimate: false,
         }
     }
@@ -231,6 +235,7 @@ mod tests {
             output: Money::from_picos(100),
             source: "a test".to_owned(),
             context_tokens: None,
+            output_tokens: None,
             is_estimate: false,
         };
         let usage = Usage { input_tokens: 7, cached_tokens: 5, output_tokens: 3, ..Usage::default() };

@@ -209,6 +209,7 @@ fn cached_tokens_are_never_more_than_those_of_the_request() {
         output: Money::from_picos(100),
         source: "test".to_owned(),
         context_tokens: None,
+        output_tokens: None,
         is_estimate: false,
     };
     let usage = |input_tokens, cached_tokens| Usage { input_tokens, cached_tokens, output_tokens: 2, ..Usage::default() };

@@ -4,6 +4,7 @@
 //! machine: whatever the state of the run has is read from there.
 
 pub(crate) mod approval;
+mod back_off;
 pub(crate) mod change;
 pub(crate) mod extent;
 pub(crate) mod failure;
@@ -19,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use approval::Preview;
+use back_off::BackOffs;
 use baton_machine::{CallStage, OpenCall, Phase, Run, Spent, Task};
 use baton_runtime::{Engine, RunError};
 use baton_types::call::{CallResult, CallStatus, ModelCall};
@@ -58,6 +60,8 @@ pub(crate) struct RunView {
     pub(crate) fork: Fork,
     /// The requests whose provider was away when the run stopped.
     pub(crate) away: BTreeMap<TaskId, Waited>,
+    /// The pauses of open requests, if this process executes the run.
+    pub(crate) back_offs: BackOffs,
     /// Previews of pending approvals, by the question's task. They are not in any entry: they come from the run's pinned configs
     /// and contents.
     pub(crate) previews: BTreeMap<TaskId, Preview>,
@@ -144,6 +148,7 @@ impl RunView {
             calls: 0,
             fork: Fork::default(),
             away: BTreeMap::new(),
+            back_offs: BackOffs::default(),
             previews: BTreeMap::new(),
         })
     }
@@ -174,9 +179,13 @@ impl RunView {
                 self.asks(&requested.model);
                 "thinking".clone_into(&mut self.row_mut(&requested.task).step);
             }
-            Entry::FellBack(fell) => self.asks(&fell.to),
+            Entry::FellBack(fell) => {
+                self.back_offs.forget(&fell.task);
+                self.asks(&fell.to);
+            }
             Entry::CallAskedModel(asked) => self.asks(&asked.model),
             Entry::ModelAnswered(answered) => {
+                self.back_offs.forget(&answered.task);
                 let is_recorded = answered.recorded.is_some();
                 self.fork.turns += 1;
                 self.fork.recorded_turns += u32::from(is_recorded);
@@ -217,6 +226,7 @@ impl RunView {
                 }
             }
             Entry::TaskEnded(ended) => {
+                self.back_offs.forget(&ended.task);
                 if let Some(error) = &ended.result.error {
                     let turns = self.run.task(&ended.task).map_or(0, |task| task.turns);
                     self.problems.push(Problem::of_end(&ended.task, turns, error));

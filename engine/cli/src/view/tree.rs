@@ -81,17 +81,21 @@ impl RunView {
         };
         // The cost has its own column if the run has any cost, or an unknown one.
         let cost = if self.used.cost == Cost::default() || task.turns == 0 { String::new() } else { row.used.cost.to_string() };
+        let (mark, state, step) = match self.back_offs.row(task, now) {
+            Some((state, step)) => (Mark::Blocked, vec![state], step),
+            None => (self.mark(task), self.state_words(task, now), self.step_words(task)),
+        };
         Row {
             branches: branches.to_owned(),
-            mark: self.mark(task),
+            mark,
             who: match &task.question {
                 Some(question) => format!("Q{} {}", question.number, task.holder),
                 None => task.holder.to_string(),
             },
             task: task.id.to_string(),
             goal: words::preview(&row.request, GOAL).as_str().to_owned(),
-            state: self.state_words(task, now),
-            step: self.step_words(task),
+            state,
+            step,
             tokens,
             cost,
             elapsed: words::elapsed(row.ended.unwrap_or(now).since(row.began)),

@@ -246,6 +246,10 @@ pub struct PriceRowForm {
     #[serde(default)]
     #[schemars(range(min = 256, max = 1_000_000_000))]
     pub context_tokens: Option<u64>,
+    /// Tokens that an answer may have, reasoning included.
+    #[serde(default)]
+    #[schemars(range(min = 256, max = 1_000_000_000))]
+    pub output_tokens: Option<u64>,
     /// The seller's page with the price.
     #[schemars(regex(pattern = PAGE_PATTERN))]
     pub source: String,

@@ -26,6 +26,20 @@ fn an_answer_may_have_as_many_tokens_as_the_settings_say() {
 }
 
 #[test]
+fn a_setting_that_the_engine_cannot_serve_is_a_fault_with_its_reason() {
+    let lead = |value: &str| {
+        sound().edited("agents/lead.json", "\"tools\"", &format!("\"settings\": {{\"later\": {value}}}, \"tools\""))
+    };
+    for value in ["true", "1"] {
+        let told = lead(value).faults();
+        assert!(told.contains(&format!("\"later\": {value} cannot be used: nothing waits")), "{told}");
+    }
+    for value in ["false", "null"] {
+        lead(value).load().unwrap();
+    }
+}
+
+#[test]
 fn what_a_result_must_meet_is_kept_and_a_broken_schema_is_told() {
     let lead = |schema: &str| sound().edited("agents/lead.json", "\"tools\"", &format!("\"result_schema\": {schema}, \"tools\""));
     let configs = lead(r#"{"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}}}"#)

@@ -136,6 +136,7 @@ fn what_a_job_says_of_its_model_wins_and_a_script_is_free() {
         output: rate(15_000_000),
         source: "job.json".to_owned(),
         context_tokens: None,
+        output_tokens: None,
         is_estimate: false,
     };
     let prices = prices(&configs, None, |_| true, PriceTable::embedded);

@@ -197,7 +197,12 @@ impl Files {
 
 /// Returns a program that knows two providers.
 pub(crate) fn rules() -> ModelRules<'static> {
-    ModelRules { check_script: &check_script, providers: &["acme", "local"], own_settings: &["messages"] }
+    ModelRules {
+        check_script: &check_script,
+        providers: &["acme", "local"],
+        own_settings: &["messages"],
+        refused_settings: &[("later", "nothing waits")],
+    }
 }
 
 /// Scripts that say `"bad"` are bad, at that key.

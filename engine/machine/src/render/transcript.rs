@@ -183,6 +183,7 @@ impl Transcript {
             messages: Arc::clone(&self.messages),
             tools: Arc::clone(self.offer().tools()),
             settings: self.agent.settings.clone(),
+            own_output_tokens: None,
             result_schema: self.result_schema.clone(),
             hash: self.hash.extended(self.frame.unwrap_or_else(|| self.frame_hash()).as_bytes()),
         }

@@ -22,7 +22,15 @@ use serde_json::json;
 /// Picodollars for a token of a request, one that was cached, and one of an answer.
 fn price(input: u64, cached_input: u64, output: u64) -> Price {
     let [input, cached_input, output] = [input, cached_input, output].map(Money::from_picos);
-    Price { input, cached_input, output, source: "a test".to_owned(), context_tokens: None, is_estimate: false }
+    Price {
+        input,
+        cached_input,
+        output,
+        source: "a test".to_owned(),
+        context_tokens: None,
+        output_tokens: None,
+        is_estimate: false,
+    }
 }
 
 fn usd(picos: u64) -> Limits {
@@ -356,6 +364,22 @@ fn a_price_that_is_not_known_is_counted_and_never_taken_for_nothing() {
     let sim = sim.start();
     assert_eq!(sim.ledger.turns, 0, "what may cost anything does not fit a limit");
     assert_eq!(limit_of(&sim, "0"), Some(LimitKind::Cost));
+}
+
+#[test]
+fn the_model_s_own_output_limit_holds_unless_a_setting_or_a_budget_bounds_the_answer() {
+    let own = |settings: serde_json::Value, limits: Limits, window: Option<u64>| {
+        let known = Price { context_tokens: window, output_tokens: Some(64_000), ..price(1, 1, 1) };
+        let draft = job([agent("root", "").settings(settings)]).limits(limits).price("script", known);
+        let mut sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]);
+        sim.begin(Vec::new());
+        sim.run.own_output_limit(&TaskId::root())
+    };
+    assert_eq!(own(json!({}), Limits::default(), None), Some(64_000));
+    assert_eq!(own(json!({}), Limits::default(), Some(200_000)), Some(50_000), "three quarters are left to the request");
+    assert_eq!(own(json!({"max_tokens": 100}), Limits::default(), None), None);
+    assert_eq!(own(json!({}), usd(1_000_000_000), None), None);
+    assert_eq!(own(json!({}), Limits { tokens: Some(1_000_000), ..Limits::default() }, None), None);
 }
 
 #[test]

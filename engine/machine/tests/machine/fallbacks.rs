@@ -21,6 +21,7 @@ fn with_fallbacks() -> JobDraft {
         output: Money::from_picos(output),
         source: "a test".to_owned(),
         context_tokens: None,
+        output_tokens: None,
         is_estimate: false,
     };
     let root = agent("root", "work").settings(serde_json::json!({"max_tokens": 100}));

@@ -44,6 +44,7 @@ fn tokens_of(system: &str, tools: &[ToolDefinition], parts: Vec<Part>) -> u64 {
         messages: Arc::new(vec![Arc::new(Message { role: Role::User, parts })]),
         tools: tools.iter().map(tool).collect(),
         settings: Json::null(),
+        own_output_tokens: None,
         result_schema: None,
         hash: ContentHash::of(b""),
     })

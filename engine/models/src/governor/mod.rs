@@ -126,6 +126,12 @@ impl Governor {
         Queued { governor: Arc::clone(self), subtree, ticket, notifier, demand, patience, was_made: false }
     }
 
+    /// Returns the rest of the pause that the provider asked for, if there is one.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let now = Instant::now();
+        self.state().backoff.paused_until(now).map(|until| until - now)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,7 +22,7 @@ use super::{Endpoint, Retries};
 use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
 use crate::governor::{Demand, Governor, Paused, Permit, Pushback, RunKey, Subtree};
-use crate::model::{ContentSource, Model, within};
+use crate::model::{Attempt, ContentSource, Model, Pause, within};
 use crate::wire::{Answer, Features, Grown, WireRequest};
 
 /// A model of a provider.
@@ -127,7 +127,11 @@ impl ProviderModel {
         let holds = profile.results.holds(&self.model, !tools.is_empty());
         let result = request.result_schema.as_ref().filter(|_| holds);
         let result = result.and_then(|schema| self.offers.result(schema, profile.schemas));
-        let limit = output_tokens(&settings);
+        let estimate = output_tokens(&settings);
+        // A limit that is sent counts against a rate limit of tokens at some providers. So the model's own limit is sent only
+        // where a request needs one.
+        let own = request.own_output_tokens.filter(|_| !settings.contains_key("max_tokens"));
+        let limit = own.map_or(Some(estimate), |own| profile.dialect.needs_output_limit().then_some(own));
         let head = WireRequest {
             model: &self.model,
             system: &request.system,
@@ -144,7 +148,7 @@ impl ProviderModel {
         Ok(Body {
             request: self.client.request(bytes),
             stream,
-            demand: Demand { input: request_tokens(request), output: limit },
+            demand: Demand { input: request_tokens(request), output: estimate },
             tools,
             result,
         })
@@ -182,13 +186,13 @@ impl ProviderModel {
         answer.into_restored_turn(&self.client.endpoint.name, &self.vendor, &restored)
     }
 
-    /// Asks the provider until it answers, or asking again is no use by `retries`. Each request takes `limit` at most.
+    /// Asks the provider until it answers, or asking again is no use by `retries`.
     async fn asked(
         &self,
         request: &ModelRequest,
         body: &Body,
         retries: Retries,
-        limit: Option<Duration>,
+        attempt: Attempt<'_>,
     ) -> Result<ModelTurn, ModelError> {
         let Endpoint { name: provider, profile, timeouts, .. } = &self.client.endpoint;
         let recorded = |cassettes| Cassettes::takes(cassettes, Occasion::of(request), provider, profile.path, body.bytes());
@@ -198,6 +202,10 @@ impl ProviderModel {
         let mut queued = self.governor.enqueue(Subtree::of(self.run, &request.task), body.demand, patience);
         let mut attempts = retries.attempts(timeouts.total, patience);
         let model = &self.model;
+        let mut sent = 0;
+        if let Some(length) = self.governor.pause() {
+            (attempt.on_pause)(Pause { sent, length, reason: format!("other requests met the rate limit of {provider}") });
+        }
         loop {
             let mut take = takes.as_mut().map(Takes::next);
             // Waiting here counts as time of the task. The provider's time limit begins with the request.
@@ -214,7 +222,8 @@ impl ProviderModel {
                 }
             };
             tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes().len(), "sending a request");
-            let answered = self.exchange(body, permit, take.as_mut().map(|take| &mut take.heard), limit).await;
+            let answered = self.exchange(body, permit, take.as_mut().map(|take| &mut take.heard), attempt.limit).await;
+            sent += 1;
             // What takes too long for its turn is given up, and recorded so.
             if let Some(take) = take.filter(|_| !matches!(answered, Err((ModelError::TurnTimedOut { .. }, _)))) {
                 take.keep()?;
@@ -225,6 +234,8 @@ impl ProviderModel {
             };
             let Some(pause) = attempts.pause(&error, pushback) else { return Err(error) };
             tracing::warn!(%provider, %model, task = %request.task, %error, ?pause, ?pushback, "the request failed and will be sent again");
+            let length = pushback.map_or(pause, |pushback| pushback.pause.max(pause));
+            (attempt.on_pause)(Pause { sent, length, reason: error.to_string() });
             tokio::time::sleep(pause).await;
         }
     }
@@ -253,16 +264,16 @@ impl Model for ProviderModel {
     }
 
     async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
-        self.answered(request, contents, self.retries, None).await
+        self.answered(request, contents, self.retries, Attempt::UNOBSERVED).await
     }
 
     async fn attempt(
         &self,
         request: &ModelRequest,
         contents: &dyn ContentSource,
-        limit: Option<Duration>,
+        attempt: Attempt<'_>,
     ) -> Result<ModelTurn, ModelError> {
-        self.answered(request, contents, self.retries.of_attempt(), limit).await
+        self.answered(request, contents, self.retries.of_attempt(), attempt).await
     }
 }
 
@@ -272,14 +283,14 @@ impl ProviderModel {
         request: &ModelRequest,
         contents: &dyn ContentSource,
         retries: Retries,
-        limit: Option<Duration>,
+        attempt: Attempt<'_>,
     ) -> Result<ModelTurn, ModelError> {
         let settings = self.settings(&request.settings);
         let tools = self.offered(&request.tools, &settings).map_err(|mut faults| ModelError::Tool(faults.swap_remove(0)))?;
         let body = self.body(request, tools, settings, contents).await?;
         let answered = match self.cassettes.as_ref().filter(|cassettes| cassettes.is_played()) {
-            Some(cassettes) => within(limit, self.played(cassettes, request, &body)).await,
-            None => self.asked(request, &body, retries, limit).await,
+            Some(cassettes) => within(attempt.limit, self.played(cassettes, request, &body)).await,
+            None => self.asked(request, &body, retries, attempt).await,
         };
         match answered {
             Err(ModelError::BadTurn { message, .. }) => Ok(unreadable_turn(message, &body.tools)),

@@ -1,4 +1,4 @@
-//! An answer as its vendor's items, with views of them that no vendor's words are in.
+//! An answer as its vendor's items, with vendor-neutral views of them: text, calls and finish reason.
 
 use baton_types::json::Json;
 use baton_types::model::{Answered, FinishReason, ModelTurn, Usage};
@@ -19,7 +19,7 @@ pub struct Answer {
     pub items: Vec<Value>,
     /// Text of the model instead of an answer, if it declined.
     pub refusal: Option<String>,
-    /// The provider's own word for why it stopped.
+    /// The finish reason as the provider names it.
     pub finish: Option<String>,
     /// Usage, if the provider reported it.
     pub usage: Option<Usage>,
@@ -121,7 +121,7 @@ impl Answer {
     }
 }
 
-/// Whether `word`, for which a model stopped, means that it had more to say.
+/// Whether the finish reason `word` means that the answer is incomplete.
 pub(super) fn is_cut(word: &str) -> bool {
     matches!(word, "length" | "max_tokens" | "max_output_tokens" | "model_context_window_exceeded" | "pause_turn")
 }
@@ -133,8 +133,8 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Takes a piece; returns what its call has besides. Calls are kept apart even where a server gives all of them the same index,
-    /// or none.
+    /// Adds a piece to its call. Returns the other fields of that call. Calls stay apart even if a server gives all of them the same
+    /// index, or none.
     pub(super) fn add(
         &mut self,
         index: Option<u64>,
@@ -165,7 +165,7 @@ impl Pieces {
         beside
     }
 
-    /// Returns each call with what it has besides.
+    /// Returns each call with its other fields.
     pub(super) fn finish(self) -> impl Iterator<Item = (AnsweredCall, Map<String, Value>)> {
         self.calls.into_iter().map(|(_, call, beside)| (call, beside))
     }

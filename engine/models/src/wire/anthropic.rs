@@ -16,7 +16,7 @@ use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireEr
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
-    body.insert("max_tokens".to_owned(), Value::from(request.max_output_tokens));
+    body.extend(request.output_limit());
     if request.stream {
         body.insert("stream".to_owned(), Value::from(true));
     }

@@ -24,7 +24,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     }
     let own = ["model", "stream", "stream_options", "messages", "tools", "max_tokens", request.features.output_limit];
     body.extend(request.other_settings(&own));
-    body.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
+    body.extend(request.output_limit());
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
     }
@@ -277,6 +277,11 @@ fn arguments<'b>(call: &Value, raw: impl FnOnce() -> Option<&'b str>) -> String 
 }
 
 impl WireRequest<'_> {
+    /// Returns the key and the value of the output limit, if the request has one.
+    pub(super) fn output_limit(&self) -> Option<(String, Value)> {
+        Some((self.features.output_limit.to_owned(), Value::from(self.max_output_tokens?)))
+    }
+
     /// Returns the settings whose keys are not the engine's `own`.
     pub(super) fn other_settings(&self, own: &[&str]) -> Vec<(String, Value)> {
         let others = self.settings.iter().filter(|(key, _)| !own.contains(&key.as_str()));

@@ -34,7 +34,7 @@ struct Rule {
     words: &'static [&'static str],
 }
 
-/// The rules; the first whose sign is there counts. The tests name the provider of each sign.
+/// The rules in order of precedence: the first rule with a matching sign sets the class. The tests name the provider of each sign.
 const RULES: [Rule; 9] = [
     Rule {
         class: Class::BadTurn,

@@ -54,6 +54,10 @@ pub const OWN_SETTINGS: [&str; 11] = [
     "previous_response_id",
 ];
 
+/// Keys of requests that must not be set unless they are `false` or `null`, each with the reason.
+pub const REFUSED_SETTINGS: [(&str, &str); 1] =
+    [("background", "Baton waits for each answer on its connection, and does not fetch answers later")];
+
 /// A way to ask for an answer and to give one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -151,8 +155,8 @@ pub struct WireRequest<'a> {
     pub result: Option<&'a Value>,
     /// Settings from a config. Keys that the engine sets itself override them.
     pub settings: &'a Map<String, Value>,
-    /// The most tokens that the answer may have.
-    pub max_output_tokens: u64,
+    /// The most tokens that the answer may have; `None` for as many as the model can give.
+    pub max_output_tokens: Option<u64>,
     /// Whether the answer shall come as a stream.
     pub stream: bool,
     /// Features of the server.
@@ -218,6 +222,11 @@ impl Dialect {
         body.extend_from_slice(said);
         body.extend_from_slice(b"]}");
         body
+    }
+
+    /// Whether a request must name the limit of its answer.
+    pub(crate) const fn needs_output_limit(self) -> bool {
+        matches!(self, Self::Anthropic)
     }
 
     /// Encodes `said` as items of the conversation.

@@ -27,7 +27,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
             }
         }
     }
-    options.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
+    options.extend(request.output_limit());
     body.insert("options".to_owned(), Value::Object(options));
     if let Some(schema) = request.result {
         body.entry("format").or_insert_with(|| schema.clone());

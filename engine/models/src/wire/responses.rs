@@ -16,12 +16,13 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     }
     body.insert("store".to_owned(), Value::from(false));
     if request.settings.contains_key("reasoning") || request.features.reasons(request.model) {
-        // What was thought comes back sealed, since nothing of it is kept there. A model that does not think refuses this.
+        // The answer then contains its reasoning in encrypted form, since the provider stores nothing. Models that do not reason
+        // reject this key.
         body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
     }
     let own = ["model", "stream", "input", "tools", "instructions", "max_tokens", request.features.output_limit];
     body.extend(request.other_settings(&own));
-    body.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
+    body.extend(request.output_limit());
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             json!({

@@ -71,6 +71,7 @@ pub(crate) fn request() -> ModelRequest {
         messages: Arc::new(vec![Arc::new(Message { role: Role::User, parts: vec![Part::Request("Begin.".to_owned())] })]),
         tools: Arc::new([]),
         settings: Json::null(),
+        own_output_tokens: None,
         result_schema: None,
         hash: ContentHash::of(b""),
     }

@@ -53,6 +53,26 @@ fn format_in(body: &Value) -> Option<Value> {
 }
 
 #[tokio::test]
+async fn the_model_s_own_output_limit_is_sent_only_where_a_request_needs_one() {
+    let limit = |body: &Value| {
+        let places = ["/max_completion_tokens", "/max_tokens", "/max_output_tokens", "/options/num_predict"];
+        places.iter().find_map(|place| body.pointer(place).and_then(Value::as_u64))
+    };
+    let own = || ModelRequest { own_output_tokens: Some(50_000), ..request() };
+    let effort = || Json::from(json!({"reasoning_effort": "medium"}));
+    for (like, sent) in
+        [("openai", None), ("openai-responses", None), ("anthropic", Some(50_000)), ("ollama", None), ("groq", None)]
+    {
+        assert_eq!(limit(&ask(like, "m", own(), "ok").await.0), sent, "{like}");
+        assert_eq!(limit(&ask(like, "m", request(), "ok").await.0), Some(4_000), "{like}: nothing is known of the model");
+        let reasons = ModelRequest { settings: effort(), ..request() };
+        assert_eq!(limit(&ask(like, "m", reasons, "ok").await.0), Some(25_000), "{like}: reasoning leaves room for an answer");
+        let set = ModelRequest { settings: Json::from(json!({"max_tokens": 77})), ..own() };
+        assert_eq!(limit(&ask(like, "m", set, "ok").await.0), Some(77), "{like}: the config decides");
+    }
+}
+
+#[tokio::test]
 async fn each_dialect_says_the_schema_of_a_result_in_its_own_words() {
     let strict = json!({
         "type": "object",

@@ -1,6 +1,9 @@
 //! Meaning of each status, and whether the request is repeated.
 
-use baton_models::{ModelError, NoContents, Outage};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use baton_models::{Attempt, ModelError, NoContents, Outage, Pause};
 use serde_json::json;
 
 use crate::server::{End, Reply, Server};
@@ -143,20 +146,35 @@ async fn what_answers_in_a_provider_s_place_is_named_by_its_type_and_its_first_w
 async fn an_attempt_is_made_once_and_takes_no_longer_than_its_turn() {
     for reply in [Reply::new(503, "busy"), Reply::new(200, "{}"), Reply::new(200, "").ending(End::Broken)] {
         let server = Server::start(move |_, _| reply.clone()).await;
-        let error = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, None).await.unwrap_err();
+        let error =
+            model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, Attempt::UNOBSERVED).await.unwrap_err();
         assert_eq!(server.received().len(), 1, "{error}");
     }
     let server = Server::start(|_, _| Reply::new(200, "").ending(End::Mute)).await;
-    let limit = std::time::Duration::from_millis(40);
-    let error = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, Some(limit)).await.unwrap_err();
+    let limit = Duration::from_millis(40);
+    let attempt = Attempt { limit: Some(limit), ..Attempt::UNOBSERVED };
+    let error = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, attempt).await.unwrap_err();
     assert_eq!(error, ModelError::TurnTimedOut { limit });
     assert!(error.outage().is_none(), "the provider was there");
 }
 
 #[tokio::test]
+async fn every_pause_of_a_rate_limit_is_reported_with_its_reason() {
+    let limited = Reply::new(429, json!({"error": {"message": "slow down"}}).to_string()).with("retry-after-ms", "10");
+    let server = Server::start(move |before, _| if before == 0 { limited.clone() } else { Reply::new(200, hello()) }).await;
+    let pauses = Mutex::new(Vec::new());
+    let attempt = Attempt { limit: None, on_pause: &|pause| pauses.lock().unwrap().push(pause) };
+    let answered = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, attempt).await;
+    assert_eq!(answered.map(|turn| turn.text).as_deref(), Ok("hello"));
+    let [Pause { sent, length, reason }] = pauses.into_inner().unwrap().try_into().unwrap();
+    assert!(sent == 1 && length >= Duration::from_millis(5), "{sent} {length:?}");
+    assert!(reason.contains("slow down"), "{reason}");
+}
+
+#[tokio::test]
 async fn each_outage_is_distinguished_from_a_bad_request() {
     let fault = json!({"error": {"message": "no", "type": "some_error"}}).to_string();
-    let limited = Outage::Limited { retry_after: Some(std::time::Duration::from_hours(1)) };
+    let limited = Outage::Limited { retry_after: Some(Duration::from_hours(1)) };
     let table = [
         (400, None),
         (401, Some(Outage::NeedsPerson)),
@@ -172,7 +190,8 @@ async fn each_outage_is_distinguished_from_a_bad_request() {
     for (status, outage) in table {
         let reply = Reply::new(status, fault.clone()).with("retry-after", "3600");
         let server = Server::start(move |_, _| reply.clone()).await;
-        let error = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, None).await.unwrap_err();
+        let error =
+            model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, Attempt::UNOBSERVED).await.unwrap_err();
         assert_eq!(error.outage(), outage, "{status}: {error}");
     }
 }

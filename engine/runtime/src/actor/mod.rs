@@ -68,7 +68,7 @@ pub(crate) struct Actor {
     /// For those who work for the run.
     pub(crate) sender: mpsc::UnboundedSender<Message>,
     pub(crate) live: broadcast::Sender<Arc<Recorded>>,
-    pub(crate) progress: broadcast::Sender<Progress>,
+    pub(crate) progress: broadcast::Sender<Arc<Progress>>,
     pub(crate) standing: watch::Sender<Standing>,
     pub(crate) commands: Commands,
     pub(crate) transcripts: Transcripts,

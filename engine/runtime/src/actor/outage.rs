@@ -3,28 +3,30 @@
 //! The machine knows nothing of an outage until it is over, or the run stops because of it. No future and no thread waits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use baton_models::provider::Retries;
-use baton_models::{ModelError, Outage};
+use baton_models::{ModelError, Outage, Pause};
 use baton_types::call::{CallError, ErrorCode};
 use baton_types::entry::Waited;
 use baton_types::event::Event;
 use baton_types::id::TaskId;
 use baton_types::time::Timestamp;
 
-use super::Actor;
-use crate::handle::{Progress, ProviderAway, Unanswered};
+use tokio::sync::broadcast;
 
-/// Shortest pause that watchers see: short interruptions stay silent.
-const REPORT_FROM: Duration = Duration::from_secs(1);
+use super::Actor;
+use crate::clock::Clock;
+use crate::handle::{BackOff, NextAttempt, Progress, ProviderAway, Unanswered};
 
 /// The open requests that had no answer so far, and the providers that are away.
 #[derive(Default)]
 pub(crate) struct Outages {
     requests: BTreeMap<TaskId, Request>,
-    /// Providers that watchers know to be away, and since when.
-    reported: BTreeMap<String, Timestamp>,
+    /// Providers that are away, and since when.
+    away: BTreeMap<String, Timestamp>,
     /// Since when every request of the run waits for a provider, and nothing else works.
     idle_since: Option<Timestamp>,
     /// Time in which that was so, and which no entry has recorded yet.
@@ -41,6 +43,8 @@ struct Request {
     away_since: Option<Timestamp>,
     /// Attempts at this model.
     failed: usize,
+    /// Number of times that the request was sent to this model.
+    sent: u32,
     pauses: Box<dyn Iterator<Item = Duration> + Send>,
     /// Whether an attempt met a broken answer, so that the pauses grow longer.
     is_paid: bool,
@@ -129,14 +133,14 @@ impl Request {
     fn new(turn: u32, model: String, provider: String, began: Timestamp) -> Self {
         let pauses = Box::new(Retries::default().endless_pauses());
         let (reason, away_since, state) = (String::new(), None, State::Asking(began));
-        Self { turn, model, provider, reason, away_since, failed: 0, pauses, is_paid: false, charged: false, state }
+        Self { turn, model, provider, reason, away_since, failed: 0, sent: 0, pauses, is_paid: false, charged: false, state }
     }
 }
 
 impl Actor {
     /// Handles a model's failure to answer: returns an event for the machine, or keeps the request waiting.
     pub(crate) fn unanswered(&mut self, unanswered: Unanswered) -> Option<Event> {
-        let Unanswered { task, turn, model, error, began } = unanswered;
+        let Unanswered { task, turn, model, error, sent, began } = unanswered;
         let now = self.shared.clock.now();
         let (falls_back, provider) = (self.run.next_fallback(&task).is_some(), self.run.configs().job.provider_of(&model));
         let window = self.run.configs().job.outage(&model);
@@ -149,6 +153,7 @@ impl Actor {
         }
         request.charged |= error.may_cost();
         request.failed += 1;
+        request.sent += sent;
         request.reason = error.to_string();
         let may_pass = request.failed <= Retries::default().most && !is_played;
         if error.outage() == Some(Outage::Broken) && !request.is_paid {
@@ -175,9 +180,10 @@ impl Actor {
         };
         let Some(state) = state else { return Some(self.fails(&task, turn, model, &error, falls_back)) };
         request.state = state;
-        if request.away_since.is_some() {
-            self.report_away(&task, now);
+        if let Some(since) = request.away_since {
+            self.outages.away.entry(request.provider.clone()).or_insert(since);
         }
+        self.report(&task);
         None
     }
 
@@ -197,12 +203,16 @@ impl Actor {
         Event::ModelFailed { task: task.clone(), turn, model, error, uncharged: !charged }
     }
 
-    /// Records that an attempt at the request of `task` begins.
-    pub(crate) fn attempt_begins(&mut self, task: &TaskId) {
+    /// Records that an attempt at the request of `task` begins. Returns the observer of its pauses.
+    pub(crate) fn attempt_begins(&mut self, task: &TaskId, turn: u32, model: &str) -> Pauses {
         let now = self.shared.clock.now();
+        let mut sent_before = 0;
         if let Some(request) = self.outages.requests.get_mut(task) {
             request.state = State::Asking(now);
+            sent_before = if (request.turn, request.model.as_str()) == (turn, model) { request.sent } else { 0 };
         }
+        let provider = self.run.configs().job.provider_of(model);
+        Pauses { task: task.clone(), turn, provider, sent_before, sent: AtomicU32::new(0), watchers: self.progress.clone() }
     }
 
     /// Records that a model answered for `task`. Returns the waiting time as an event, if there was any.
@@ -210,9 +220,8 @@ impl Actor {
         let request = self.outages.requests.remove(task)?;
         let now = self.shared.clock.now();
         let since = request.away_since?;
-        if let Some(since) = self.outages.reported.remove(&request.provider) {
-            let seconds = now.since(since).as_secs();
-            self.notify_watchers(task, format!("{} answers again after {seconds} s", request.provider));
+        if let Some(since) = self.outages.away.remove(&request.provider) {
+            notify(&self.progress, Progress::Returned { provider: request.provider.clone(), away: now.since(since) });
         }
         let until = if let State::Asking(began) = request.state { began } else { now };
         // What the attempt that succeeded took was work.
@@ -278,30 +287,56 @@ impl Actor {
         self.outages.count_idle(now, away > 0 && away == self.working());
     }
 
-    /// Notifies watchers once that the provider of `task` is away.
-    fn report_away(&mut self, task: &TaskId, now: Timestamp) {
+    /// Notifies watchers of the pause before the next attempt at the request of `task`.
+    fn report(&self, task: &TaskId) {
         let Some(request) = self.outages.requests.get(task) else { return };
-        let (pause, next) = match request.state {
-            State::Waiting { until, held: false } => {
-                let pause = until.since(now);
-                (pause, format!("trying again in {} s", pause.as_secs_f64().ceil()))
-            }
-            State::Waiting { until, held: true } => {
-                (Duration::MAX, format!("the next attempt would be in {} s", until.since(now).as_secs()))
-            }
-            State::NeedsPerson => (Duration::MAX, "not trying again until the run is resumed".to_owned()),
+        let next = match request.state {
+            State::Waiting { until, held: false } => NextAttempt::At(until),
+            State::Waiting { until, held: true } => NextAttempt::AfterWindow(until),
+            State::NeedsPerson => NextAttempt::OnResume,
             State::Asking(_) => return,
         };
-        tracing::warn!(%task, provider = request.provider, reason = request.reason, next, "the provider is unavailable");
-        let (provider, message) = (request.provider.clone(), format!("{}; {next}", request.reason));
-        if pause >= REPORT_FROM && !self.outages.reported.contains_key(&provider) {
-            self.outages.reported.insert(provider, request.away_since.unwrap_or(now));
-            self.notify_watchers(task, message);
-        }
+        tracing::warn!(%task, provider = request.provider, reason = request.reason, ?next, "the request failed");
+        let (provider, reason) = (request.provider.clone(), request.reason.clone());
+        let back_off = BackOff { task: task.clone(), turn: request.turn, provider, attempt: request.sent + 1, next, reason };
+        notify(&self.progress, Progress::BacksOff(back_off));
+    }
+}
+
+/// Notifies the watchers of a run, if there are any.
+fn notify(watchers: &broadcast::Sender<Arc<Progress>>, progress: Progress) {
+    let _unwatched = watchers.send(Arc::new(progress));
+}
+
+/// Observer of the pauses within one attempt.
+pub(crate) struct Pauses {
+    task: TaskId,
+    turn: u32,
+    provider: String,
+    /// Number of times that the request was sent in earlier attempts.
+    sent_before: u32,
+    /// Number of times that this attempt sent it, before its last pause.
+    sent: AtomicU32,
+    watchers: broadcast::Sender<Arc<Progress>>,
+}
+
+impl Pauses {
+    /// Notifies watchers of a pause.
+    pub(crate) fn report(&self, pause: Pause, clock: &dyn Clock) {
+        self.sent.store(pause.sent, Ordering::Relaxed);
+        let back_off = BackOff {
+            task: self.task.clone(),
+            turn: self.turn,
+            provider: self.provider.clone(),
+            attempt: self.sent_before + pause.sent + 1,
+            next: NextAttempt::At(clock.now().plus(pause.length)),
+            reason: pause.reason,
+        };
+        notify(&self.watchers, Progress::BacksOff(back_off));
     }
 
-    fn notify_watchers(&self, task: &TaskId, message: String) {
-        // Watchers are optional.
-        let _unwatched = self.progress.send(Progress { task: task.clone(), call: None, message });
+    /// Returns the number of times that this attempt sent the request before its last pause.
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent.load(Ordering::Relaxed)
     }
 }

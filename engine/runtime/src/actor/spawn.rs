@@ -22,7 +22,7 @@ use crate::trust::Trusted;
 const LIVE_ENTRIES: usize = 128;
 
 /// Number of progress messages that a reader may lag behind before it misses some.
-const LIVE_PROGRESS: usize = 32;
+const LIVE_PROGRESS: usize = 256;
 
 /// Parts of a new actor.
 pub(crate) struct Parts {

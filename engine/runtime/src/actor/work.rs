@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use baton_machine::Task;
-use baton_models::ModelError;
+use baton_models::{Attempt, ModelError};
 use baton_store::{StoreError, failpoint};
 use baton_tool::Caller;
 use baton_types::call::{CallError, ErrorCode};
@@ -131,7 +131,8 @@ impl Actor {
 
     /// Renders the task's request and asks its model.
     pub(crate) async fn prompt(&mut self, task: TaskId, turn: u32) -> Result<(), StoreError> {
-        let request = self.transcripts.request(&self.run, &task).await?;
+        let mut request = self.transcripts.request(&self.run, &task).await?;
+        request.own_output_tokens = self.run.own_output_limit(&task);
         if let Some(event) = self.recording.as_ref().and_then(|recording| recording.answer(&request)) {
             self.work.arrived.push_back(Message::Event { event, contents: Vec::new(), reply: None });
             return Ok(());
@@ -139,7 +140,7 @@ impl Actor {
         let (name, model) = (request.model.clone(), self.models.get(&request.model).cloned());
         let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
         let (limit, began) = (self.run.turn_limit(&task), shared.clock.now());
-        self.attempt_begins(&task);
+        let pauses = self.attempt_begins(&task, turn, &name);
         let done = self.begin(&of, stopped.clone(), async move {
             let answered = async {
                 let Some(model) = model else {
@@ -147,7 +148,9 @@ impl Actor {
                     return Err(ModelError::Rejected { provider, status: None, message });
                 };
                 failpoint::pass("model.ask.before");
-                let answer = AssertUnwindSafe(model.attempt(&request, &shared.contents, limit)).catch_unwind().await;
+                let on_pause = |pause| pauses.report(pause, &*shared.clock);
+                let attempt = Attempt { limit, on_pause: &on_pause };
+                let answer = AssertUnwindSafe(model.attempt(&request, &shared.contents, attempt)).catch_unwind().await;
                 failpoint::pass("model.ask.after");
                 answer.unwrap_or_else(|panic| Err(ModelError::Panicked { message: panic_message(&*panic) }))
             };
@@ -163,7 +166,10 @@ impl Actor {
                     let place = json!({"task": task, "agent": request.agent, "turn": turn});
                     Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message).with_detail(place) }
                 }
-                Err(error) => return Some(Message::Unanswered(Unanswered { task, turn, model: name, error, began })),
+                Err(error) => {
+                    let sent = pauses.sent() + 1;
+                    return Some(Message::Unanswered(Unanswered { task, turn, model: name, error, sent, began }));
+                }
             };
             Some(Message::Event { event, contents: Vec::new(), reply: None })
         });

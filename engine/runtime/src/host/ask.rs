@@ -175,6 +175,7 @@ fn request(host: &Host, ask: ModelAsk) -> ModelRequest {
         messages: Arc::new(messages),
         tools: Arc::new([]),
         settings,
+        own_output_tokens: None,
         result_schema: None,
         hash,
     }

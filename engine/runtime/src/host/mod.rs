@@ -38,7 +38,7 @@ pub(crate) struct Host {
     pub(crate) durable: watch::Receiver<u64>,
     /// Cancelled when the call is stopped or its time is up.
     pub(crate) over: CancellationToken,
-    pub(crate) progress: broadcast::Sender<Progress>,
+    pub(crate) progress: broadcast::Sender<Arc<Progress>>,
     /// Mailbox of the run, for decisions that the call must wait for.
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Signs of life of the call, if its tool limits silence.
@@ -89,7 +89,7 @@ impl ToolHost for Host {
     fn progress(&self, message: &str) {
         self.signs.iter().for_each(SignsOfLife::show);
         let message = self.handed.lock().unwrap_or_else(PoisonError::into_inner).scrubbed(message).into_owned();
-        let progress = Progress { task: self.caller.task.clone(), call: Some(self.caller.call.clone()), message };
+        let progress = Arc::new(Progress::Call { call: self.caller.call.clone(), message });
         // Watchers are optional.
         let _unwatched = self.progress.send(progress);
     }

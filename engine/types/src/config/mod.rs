@@ -133,6 +133,8 @@ pub struct Agent {
     pub settings: Json,
     /// The token limit of one answer ([`output_tokens`]). Part of a request's worst case.
     pub max_output_tokens: u64,
+    /// Whether the settings name that limit.
+    pub sets_output_limit: bool,
     /// The definitions of [`Agent::tools`], ordered by id.
     pub offered: Offer,
     /// Definitions of the tools that it may use while it answers a question as a master.
@@ -141,7 +143,7 @@ pub struct Agent {
     pub offered_last: Offer,
 }
 
-/// The token limit of an answer without `settings.max_tokens` and without reasoning: 4096, as in the original tools.
+/// The token limit of an answer without `settings.max_tokens`, without reasoning, and where the model's own limit does not apply.
 pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4_000;
 
 /// Returns the token limit of an answer under `settings`: `max_tokens`, or [`DEFAULT_MAX_OUTPUT_TOKENS`] and what the settings let the
