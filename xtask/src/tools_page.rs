@@ -185,6 +185,11 @@ fn tool(page: &mut String, config: &ToolConfig) -> anyhow::Result<()> {
             writeln!(page, "| `{name}` | {} | {} | {}{trust} |", cell(&kind), cell(&default), cell(&description))?;
         }
     }
+    for (name, setting) in config.keys.get("settings").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(schema) = setting.get("schema") {
+            write!(page, "\n`{name}` must match this schema:\n\n```json\n{}\n```\n", serde_json::to_string_pretty(schema)?)?;
+        }
+    }
     write!(page, "\n{}\n", facts(config)?)?;
     for example in config.keys.get("examples").and_then(Value::as_array).into_iter().flatten() {
         self::example(page, example)?;

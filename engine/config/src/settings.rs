@@ -28,6 +28,7 @@ impl<'s> Loader<'s> {
         let mut values = Map::new();
         for (name, setting) in &declared {
             check_part(texts.text("/settings"), setting, &pointer(&["settings", name]), &mut self.faults);
+            self.check_object(name, setting, texts);
             if let Some(default) = setting.get("default") {
                 values.insert(name.clone(), default.clone());
             }
@@ -41,6 +42,13 @@ impl<'s> Loader<'s> {
         for wrong in baton_schema::judge(&object_schema(&plain(&declared), Others::Refused), &Value::Object(known.clone())) {
             let place = format!("/set{}", wrong.pointer);
             self.faults.push(texts.fault(FaultKind::OutOfRange, &place, Spot::Value, wrong.message));
+        }
+        for (name, value) in &known {
+            let Some(schema) = declared[name].get("schema").filter(|schema| baton_schema::read(schema).is_ok()) else { continue };
+            for wrong in baton_schema::judge(schema, value) {
+                let place = format!("{}{}", pointer(&["set", name]), wrong.pointer);
+                self.faults.push(texts.fault(FaultKind::OutOfRange, &place, Spot::Value, wrong.message));
+            }
         }
         let explicit: BTreeSet<String> = known.keys().cloned().collect();
         values.extend(known);
@@ -61,6 +69,27 @@ impl<'s> Loader<'s> {
         }));
         (Json::from(Value::Object(values)), reaches)
     }
+
+    /// Reports an object without a schema, faults of the schema, and a default that breaks it.
+    fn check_object(&mut self, name: &str, setting: &Value, texts: &Texts<'_, 's>) {
+        let place = pointer(&["settings", name]);
+        let Some(schema) = setting.get("schema") else {
+            if setting.get("type").is_some_and(|kind| kind == "object") {
+                let message = format!("the setting \"{name}\" is an object, and no \"schema\" says what it holds");
+                let fault = texts.fault(FaultKind::MissingKey, &format!("{place}/schema"), Spot::Key, message);
+                self.faults.push(fault.expected("\"schema\" with a JSON Schema"));
+            }
+            return;
+        };
+        let compiled = self.compile(schema, &format!("{place}/schema"), texts.text("/settings"));
+        if let (Some(compiled), Some(default)) = (compiled, setting.get("default")) {
+            for wrong in compiled.check(default).err().into_iter().flatten() {
+                let message = format!("the default breaks the setting's own schema: {}", wrong.message);
+                let place = format!("{place}/default{}", wrong.pointer);
+                self.faults.push(texts.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
+            }
+        }
+    }
 }
 
 /// Returns the command of a tool, and the variables that it sees.
@@ -76,6 +105,7 @@ fn plain(declared: &Map<String, Value>) -> Map<String, Value> {
     let mut plain = declared.clone();
     for setting in plain.values_mut().filter_map(Value::as_object_mut) {
         setting.shift_remove("needs_trust");
+        setting.shift_remove("schema");
     }
     plain
 }

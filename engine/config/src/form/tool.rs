@@ -202,6 +202,9 @@ pub struct SettingForm {
     /// The greatest allowed number.
     #[serde(default)]
     pub maximum: Option<f64>,
+    /// The JSON Schema of the value (2020-12, or the draft that its `$schema` names). An object must have one.
+    #[serde(default)]
+    pub schema: Option<Map<String, Value>>,
     /// Whether a job that sets it needs the trust of the person who runs it (default: `false`).
     #[serde(default)]
     pub needs_trust: Option<bool>,

@@ -101,3 +101,31 @@ fn a_command_has_no_settings() {
     let told = sound().with(Role::Tool, "tools/run_it.json", tool).faults();
     assert!(told.contains("\"set\" is for a function") && told.contains("\"secrets\" is for a function"), "{told}");
 }
+
+#[test]
+fn an_object_has_a_schema_and_all_faults_of_its_value_are_reported_at_load() {
+    let tool = |schema: &str, set: &str| {
+        let setting =
+            format!(r#""settings": {{ "configs": {{ "type": "object", "description": "By name"{schema} }} }}, "effect": "pure""#);
+        let files = sound().edited(BUILT_IN, "\"effect\": \"pure\"", &setting);
+        files.with(
+            Role::Tool,
+            "tools/word_count.json",
+            format!(r#"{{ "tool_id": "word_count", "set": {{ "configs": {set} }} }}"#),
+        )
+    };
+    let schema = r#", "schema": { "type": "object", "additionalProperties": { "type": "object", "properties": {
+        "model": { "type": "string" }, "temperature": { "type": "number" } }, "additionalProperties": false } }"#;
+    let sound_set = tool(schema, r#"{ "abc": { "model": "m" } }"#).load().expect("it is sound");
+    assert_eq!(sound_set.tools["word_count"].settings.value(), json!({"configs": {"abc": {"model": "m"}}}));
+    let told = tool(schema, r#"{ "abc": { "modle": 7, "temperature": "hot" }, "d": 1 }"#).told();
+    for expected in ["modle", "temperature", "3 errors"] {
+        assert!(told.contains(expected), "{expected} is not in\n{told}");
+    }
+    let told = tool("", "{}").told();
+    assert!(told.contains("the setting \"configs\" is an object, and no \"schema\" says what it holds"), "{told}");
+    let told = tool(r#", "schema": { "type": "float" }"#, "{}").told();
+    assert!(told.contains("number") && told.contains("1 error"), "{told}");
+    let told = tool(&schema.replacen(", \"schema\"", r#", "default": { "x": 1 }, "schema""#, 1), "{}").told();
+    assert!(told.contains("the default breaks the setting's own schema"), "{told}");
+}
