@@ -187,6 +187,7 @@ fn explain(finding: &Finding<'_>) -> ShapeFault {
             let mut wrong = fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} is not well-formed"));
             wrong.expected = Some(match *pattern {
                 baton_types::id::ID_PATTERN => "small letters and digits in words joined by _ or -".to_owned(),
+                baton_types::id::TOOL_NAME_PATTERN => "a letter, and then letters, digits, _ or -".to_owned(),
                 other => format!("text that matches {other}"),
             });
             wrong.found = Some(show(found));

@@ -72,6 +72,7 @@ impl<'s> Loader<'s> {
             over.retain(|id, _| granted.contains(id));
         }
         self.check_twins(&base, &over);
+        self.check_names(&base, &over);
         for (id, read) in &base {
             if id.starts_with(ROUTE_PREFIX) {
                 self.faults.push(read.text.fault(
@@ -167,6 +168,31 @@ impl<'s> Loader<'s> {
         }
     }
 
+    /// Reports names that models could not tell from the id or the name of another tool.
+    fn check_names(&mut self, base: &BTreeMap<String, Read<'s>>, over: &BTreeMap<String, Read<'s>>) {
+        let ids = base.keys().chain(over.keys()).map(|id| (twin_key(id), id.as_str()));
+        let mut taken: HashMap<String, &str> = ids.collect();
+        for (id, read) in base.iter().filter(|(id, _)| !over.contains_key(*id)).chain(over) {
+            let inherited = base.get(id).and_then(|below| below.value.get("name"));
+            let Some(name) = read.value.get("name").or(inherited).and_then(Value::as_str) else { continue };
+            let fault = |kind, message: String| read.text.fault(kind, "/name", Spot::Value, message);
+            if name.starts_with(ROUTE_PREFIX) || name == ToolType::Root.as_str() {
+                self.faults
+                    .push(fault(FaultKind::ReservedName, format!("the name \"{name}\" is reserved for the engine's tools")));
+                continue;
+            }
+            match taken.get(&twin_key(name)) {
+                Some(other) if other != id => {
+                    let message =
+                        format!("models cannot tell the name \"{name}\" from the tool \"{other}\"; - and _ count as the same");
+                    self.faults
+                        .push(fault(FaultKind::SameId, message).expected("another \"name\", or none: then it is the tool's id"));
+                }
+                _ => _ = taken.insert(twin_key(name), id),
+            }
+        }
+    }
+
     /// Returns the default config of the tool that delegates to `agent`.
     fn route_config(&self, agent: &str) -> Map<String, Value> {
         let known = self.agents.get(agent).and_then(|agent| agent.read.value.get("description")).and_then(Value::as_str);
@@ -197,8 +223,12 @@ impl<'s> Loader<'s> {
         let id = ToolId::new(id);
         let input = baton_schema::derived(&input);
         let description = config["description"].as_str().unwrap_or_default().to_owned();
-        let definition =
-            Arc::new(ToolDefinition { id: id.clone(), description: description.clone(), input_schema: input.json().clone() });
+        let definition = Arc::new(ToolDefinition {
+            id: id.clone(),
+            name: None,
+            description: description.clone(),
+            input_schema: input.json().clone(),
+        });
         let tool = Tool {
             id: id.clone(),
             tool_type: ToolType::AgentAsTool,
@@ -313,6 +343,7 @@ impl<'s> Loader<'s> {
         let id = ToolId::new(form.tool_id.as_str());
         let definition = Arc::new(ToolDefinition {
             id: id.clone(),
+            name: form.name.filter(|name| *name != form.tool_id),
             description: form.description.clone(),
             input_schema: input.json().clone(),
         });

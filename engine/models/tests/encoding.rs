@@ -362,7 +362,7 @@ fn what_a_provider_keeps_ends_where_siblings_part() {
 fn a_tool_is_worded_as_each_protocol_has_it() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let input_schema = Json::from(&schema);
-    let tool = ToolDefinition { id: ToolId::new("probe"), description: "Probes.".to_owned(), input_schema };
+    let tool = ToolDefinition { id: ToolId::new("probe"), name: None, description: "Probes.".to_owned(), input_schema };
     let worded = |target: Target| encode_tool(target, &compile(target, &tool).unwrap_or_else(|fault| panic!("{fault}")));
     let openai = worded(Target::OpenAi);
     assert_eq!((&openai["type"], &openai["function"]["strict"]), (&json!("function"), &json!(true)));

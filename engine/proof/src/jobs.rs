@@ -250,6 +250,7 @@ impl ToolDraft {
         let input = baton_schema::compile(&self.input).expect("the input schema of a test compiles");
         let definition = Arc::new(ToolDefinition {
             id: id.clone(),
+            name: None,
             description: format!("What {} does.", self.id),
             input_schema: input.json().clone(),
         });

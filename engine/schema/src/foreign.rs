@@ -1,15 +1,39 @@
 //! Tools that were written for other systems: MCP's `tools/list`, functions of `OpenAI`, operations of `OpenAPI`.
 //!
-//! Their schemas come in several dialects. Each is rewritten as a JSON Schema that Baton accepts, and every change is
-//! reported. Nothing is fetched, and no tool is run.
+//! Their schemas come in several dialects. Each is rewritten as a JSON Schema that Baton accepts. Every change is reported, and
+//! so is every part of a definition that is not used. Nothing is fetched, and no tool is run.
 
-use baton_types::id::MAX_ID_LENGTH;
-use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
+
+use baton_types::id::{MAX_ID_LENGTH, ROUTE_PREFIX};
+use baton_types::tool_type::ToolType;
+use serde_json::{Value, json};
 
 use crate::normal::{Change, Normalizer};
+use crate::openapi;
 
-/// Largest number of tools whose names become the same id.
-const MAX_SAME_NAME: usize = 10_000;
+/// Parts of a tool's definition that are used, in the forms of MCP, `OpenAI` and Anthropic.
+const USED: [&str; 10] = [
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "input_schema",
+    "parameters",
+    "outputSchema",
+    "output_schema",
+    "annotations",
+    "type",
+];
+
+/// The tools of another system's document.
+#[derive(Debug, Default)]
+pub struct ForeignTools {
+    /// The tools, in order.
+    pub tools: Vec<ForeignTool>,
+    /// Parts of the document that belong to no tool, and definitions that became none: pointers into the document.
+    pub unused: Vec<Change>,
+}
 
 /// A tool of another system.
 #[derive(Debug)]
@@ -18,6 +42,8 @@ pub struct ForeignTool {
     pub name: String,
     /// An id of the same meaning: small letters and digits in words joined by `_` or `-`.
     pub id: String,
+    /// The name that models see, if it is not the id: the name there, in characters that providers accept.
+    pub wire_name: Option<String>,
     /// A short name for people.
     pub title: Option<String>,
     /// Its purpose.
@@ -30,56 +56,149 @@ pub struct ForeignTool {
     pub changes: Vec<Change>,
 }
 
-/// Reads the tools of `document`; the error names the forms that are known.
-pub fn foreign_tools(document: &Value) -> Result<Vec<ForeignTool>, String> {
-    let mut tools = if document.get("paths").is_some_and(Value::is_object) {
-        operations(document)
+/// Reads the tools of `document`; the error names the forms that are known. No tool gets an id that `is_taken`.
+pub fn foreign_tools(document: &Value, is_taken: &dyn Fn(&str) -> bool) -> Result<ForeignTools, String> {
+    let mut foreign = ForeignTools::default();
+    if document.get("paths").is_some_and(Value::is_object) {
+        openapi::read(document, &mut foreign);
     } else {
-        let result = document.get("result").unwrap_or(document);
-        let listed = [result.get("tools"), result.get("functions"), Some(result)].into_iter().flatten().find_map(Value::as_array);
-        let single = std::slice::from_ref(result);
-        let listed = listed.map_or(single, Vec::as_slice);
-        listed.iter().filter_map(|tool| definition(tool, document)).collect()
-    };
-    if tools.is_empty() {
+        read(document, &mut foreign);
+    }
+    if foreign.tools.is_empty() {
         return Err(
             "no tool was found; known forms are the answer of MCP's tools/list, a list of OpenAI functions, and an OpenAPI \
                     description with paths"
                 .to_owned(),
         );
     }
-    let mut taken: Vec<String> = Vec::new();
-    for tool in &mut tools {
-        let base = id_of(&tool.name);
-        let numbered = (2..MAX_SAME_NAME).map(|number| {
-            let end = format!("_{number}");
-            format!("{}{end}", &base[..base.len().min(MAX_ID_LENGTH - end.len())])
-        });
-        let id = std::iter::once(base.clone()).chain(numbered).find(|id| !taken.contains(id)).unwrap_or(base);
-        if id != tool.name {
-            tool.changes.insert(0, Change::new("", format!("its name {:?} became the id {id:?}", tool.name)));
+    let mut names = Names { is_taken, ids: HashSet::new(), numbers: HashMap::new() };
+    for tool in &mut foreign.tools {
+        names.give(tool);
+    }
+    Ok(foreign)
+}
+
+/// Reads a list of definitions, or a single one.
+fn read(document: &Value, foreign: &mut ForeignTools) {
+    let (at, result) = document.get("result").map_or(("", document), |result| ("/result", result));
+    if result.get("nextCursor").is_some_and(Value::is_string) {
+        foreign.unused.push(Change::new(&format!("{at}/nextCursor"), "the list has further pages: import them, too"));
+    }
+    let keys = ["tools", "functions"];
+    let listed = keys.iter().find_map(|key| Some((format!("{at}/{key}"), result.get(*key)?.as_array()?)));
+    let listed = listed.or_else(|| Some((at.to_owned(), result.as_array()?)));
+    let Some((at, listed)) = listed else {
+        foreign.tools.extend(definition(result, document));
+        return;
+    };
+    for (index, tool) in listed.iter().enumerate() {
+        match definition(tool, document) {
+            Some(tool) => foreign.tools.push(tool),
+            None => foreign.unused.push(Change::new(&format!("{at}/{index}"), "this is not a tool: it has no name")),
         }
-        taken.push(id.clone());
+    }
+}
+
+/// The ids and names that are taken.
+struct Names<'t> {
+    is_taken: &'t dyn Fn(&str) -> bool,
+    /// Ids and names that models see, as far as they are told apart.
+    ids: HashSet<String>,
+    /// The number to try next for an id that is taken.
+    numbers: HashMap<String, usize>,
+}
+
+impl Names<'_> {
+    /// Gives `tool` an id and a name for models that no other tool has.
+    fn give(&mut self, tool: &mut ForeignTool) {
+        let base = id_of(&tool.name);
+        let mut id = base.clone();
+        while let Some(reason) = self.reason_against(&id) {
+            let number = self.numbers.entry(base.clone()).and_modify(|number| *number += 1).or_insert(2);
+            let end = format!("_{number}");
+            if id == base {
+                tool.changes.push(Change::new("", reason));
+            }
+            id = format!("{}{end}", base[..base.len().min(MAX_ID_LENGTH - end.len())].trim_end_matches(['_', '-']));
+        }
+        self.ids.insert(twin(&id));
+        let shown = plain(&tool.name);
+        let is_own = twin(&shown) == twin(&id) || !self.is_used(&shown);
+        tool.wire_name = (!shown.is_empty() && shown != id && is_own).then_some(shown);
+        if let Some(shown) = &tool.wire_name {
+            self.ids.insert(twin(shown));
+        }
+        if id != tool.name {
+            let seen = tool.wire_name.as_ref().map_or(String::new(), |name| format!(", and models see {name:?}"));
+            tool.changes.insert(0, Change::new("", format!("its name {:?} became the id {id:?}{seen}", tool.name)));
+        }
         tool.id = id;
     }
-    Ok(tools)
+
+    fn is_used(&self, name: &str) -> bool {
+        self.ids.contains(&twin(name)) || (self.is_taken)(name) || name.starts_with(ROUTE_PREFIX)
+    }
+
+    /// Returns the reason why no tool can have this id.
+    fn reason_against(&self, id: &str) -> Option<String> {
+        if self.ids.contains(&twin(id)) {
+            return Some(format!("another tool of the document has the id {id:?}"));
+        }
+        if (self.is_taken)(id) {
+            return Some(format!("{id:?} is a tool of the program"));
+        }
+        let is_reserved = id.starts_with(ROUTE_PREFIX) || id == ToolType::Root.as_str();
+        is_reserved.then(|| format!("{id:?} is reserved: such names belong to the engine"))
+    }
+}
+
+/// Returns `name` without the differences that do not tell two tools apart.
+fn twin(name: &str) -> String {
+    name.replace('-', "_").to_lowercase()
 }
 
 /// Returns the definition of one tool in the form of MCP, `OpenAI` or Anthropic.
 fn definition(tool: &Value, document: &Value) -> Option<ForeignTool> {
     let inner = tool.get("function").filter(|function| function.is_object()).unwrap_or(tool);
-    let name = inner.get("name")?.as_str()?.to_owned();
-    let keys = ["inputSchema", "input_schema", "parameters"];
+    let name = inner.get("name")?.as_str().filter(|name| !name.trim().is_empty())?.to_owned();
+    let mut unused = Vec::new();
+    let outer = tool.as_object().filter(|_| !std::ptr::eq(inner, tool));
+    let outer = outer.into_iter().flatten().filter(|(key, _)| *key != "function");
+    for (key, _) in inner.as_object().into_iter().flatten().chain(outer) {
+        if !USED.contains(&key.as_str()) {
+            unused.push(not_used(key));
+        }
+    }
+    for (key, _) in inner.get("annotations").and_then(Value::as_object).into_iter().flatten().filter(|(key, _)| *key != "title") {
+        unused.push(Change::new("", format!("the hint {key:?} was not used: a config says the effect of a tool by \"effect\"")));
+    }
     let none = json!({"type": "object", "properties": {}});
-    let input = keys.iter().find_map(|key| inner.get(*key)).filter(|schema| schema.is_object()).unwrap_or(&none);
-    let output = ["outputSchema", "output_schema"].iter().find_map(|key| inner.get(*key)).filter(|schema| schema.is_object());
+    let given = ["inputSchema", "input_schema", "parameters"].iter().find_map(|key| inner.get(*key));
+    let input = given.filter(|schema| schema.is_object()).unwrap_or_else(|| {
+        let message = if given.is_some() { "its input is not a schema" } else { "it declares no input" };
+        unused.push(Change::new("", format!("{message}: it takes an empty object")));
+        &none
+    });
+    let given = ["outputSchema", "output_schema"].iter().find_map(|key| inner.get(*key));
+    let output = given.filter(|schema| schema.is_object());
+    if given.is_some() && output.is_none() {
+        unused.push(Change::new("", "its output is not a schema: it was not used"));
+    }
     let text = |key: &str| inner.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty()).map(str::to_owned);
     let title = text("title").or_else(|| inner.pointer("/annotations/title").and_then(Value::as_str).map(str::to_owned));
     let description = text("description");
-    Some(tool_of(name, title, description, input, output, document))
+    let mut tool = tool_of(name, title, description, input, output, document);
+    tool.changes.extend(unused);
+    Some(tool)
 }
 
-fn tool_of(
+/// Returns the report of a part that has no place in a tool config.
+pub(crate) fn not_used(part: &str) -> Change {
+    Change::new("", format!("{part:?} was not used: a tool config has no place for it"))
+}
+
+/// Returns a tool with the schemas of `document` that it needs.
+pub(crate) fn tool_of(
     name: String,
     title: Option<String>,
     description: Option<String>,
@@ -101,63 +220,7 @@ fn tool_of(
         changes.push(Change::new("", "it has no description: its name is used"));
         name.clone()
     });
-    ForeignTool { id: String::new(), name, title, description, input, output, changes }
-}
-
-/// Returns the operations of an `OpenAPI` description.
-fn operations(document: &Value) -> Vec<ForeignTool> {
-    let mut tools = Vec::new();
-    for (path, item) in document["paths"].as_object().into_iter().flatten() {
-        for method in ["get", "put", "post", "delete", "patch"] {
-            let Some(operation) = item.get(method).filter(|operation| operation.is_object()) else { continue };
-            let text = |key: &str| operation.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-            let name = text("operationId").map_or_else(|| format!("{method} {path}"), str::to_owned);
-            let request = format!("{} {path}", method.to_uppercase());
-            let described: Vec<&str> = [text("summary"), text("description")].into_iter().flatten().collect();
-            let description = format!("{}{}({request})", described.join("\n\n"), if described.is_empty() { "" } else { " " });
-            let (mut properties, mut required) = (Map::new(), Vec::new());
-            let own = operation.get("parameters").and_then(Value::as_array).into_iter().flatten();
-            let shared = item.get("parameters").and_then(Value::as_array).into_iter().flatten();
-            for parameter in own.chain(shared) {
-                let parameter = resolved(parameter, document);
-                let Some(name) = parameter["name"].as_str().filter(|name| !properties.contains_key(*name)) else { continue };
-                let mut schema = parameter.get("schema").cloned().unwrap_or_else(|| own_schema(parameter));
-                if let (Some(keywords), Some(text)) = (schema.as_object_mut(), parameter["description"].as_str()) {
-                    keywords.entry("description").or_insert_with(|| text.into());
-                }
-                if parameter["required"] == true || parameter["in"] == "path" {
-                    required.push(name.to_owned());
-                }
-                properties.insert(name.to_owned(), schema);
-            }
-            if let Some(body) = operation.get("requestBody").map(|body| resolved(body, document)) {
-                let content = body["content"].as_object();
-                let schema = content.and_then(|content| content.get("application/json").or_else(|| content.values().next()));
-                if let Some(schema) = schema.and_then(|media| media.get("schema")) {
-                    let name = if properties.contains_key("body") { "request_body" } else { "body" };
-                    properties.insert(name.to_owned(), schema.clone());
-                    if body["required"] == true {
-                        required.push(name.to_owned());
-                    }
-                }
-            }
-            let input = json!({"type": "object", "properties": properties, "required": required});
-            tools.push(tool_of(name, text("summary").map(str::to_owned), Some(description), &input, None, document));
-        }
-    }
-    tools
-}
-
-/// Returns the target of a reference to another place of the document, or the part itself.
-fn resolved<'d>(part: &'d Value, document: &'d Value) -> &'d Value {
-    let target = part.get("$ref").and_then(Value::as_str).and_then(|target| document.pointer(target.strip_prefix('#')?));
-    target.unwrap_or(part)
-}
-
-/// Returns the schema of a parameter of `OpenAPI` 2, which has its keywords beside the name.
-fn own_schema(parameter: &Value) -> Value {
-    let keys = ["type", "items", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern", "format"];
-    keys.iter().filter_map(|key| Some(((*key).to_owned(), parameter.get(*key)?.clone()))).collect::<Map<_, _>>().into()
+    ForeignTool { id: String::new(), name, wire_name: None, title, description, input, output, changes }
 }
 
 /// Returns the id that a foreign name becomes: `sendMessage` is `send_message`, `repo.list` is `repo_list`.
@@ -184,6 +247,13 @@ fn id_of(name: &str) -> String {
     id.trim_end_matches(['_', '-']).to_owned()
 }
 
+/// Returns `name` in the characters and the length that providers accept for a tool.
+fn plain(name: &str) -> String {
+    let is_plain = |each: &char| each.is_ascii_alphanumeric() || matches!(each, '_' | '-');
+    let plain = name.chars().map(|each| if is_plain(&each) { each } else { '_' }).take(MAX_ID_LENGTH);
+    plain.collect::<String>().trim_start_matches(|first: char| !first.is_ascii_alphabetic()).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,7 +261,7 @@ mod tests {
 
     #[track_caller]
     fn imported(document: Value) -> Vec<ForeignTool> {
-        let tools = foreign_tools(&document).unwrap_or_else(|error| panic!("{error}"));
+        let tools = foreign_tools(&document, &|id| id == "echo").unwrap_or_else(|error| panic!("{error}")).tools;
         for tool in &tools {
             assert_eq!(read(&tool.input).err(), None, "{}", tool.input);
             assert_eq!(check_keywords(&tool.input), [], "{}", tool.input);
@@ -250,7 +320,7 @@ mod tests {
         );
         let told = told(&tools[0]);
         for expected in [
-            " its name \"geo.findPlace\" became the id \"geo_find_place\"",
+            " its name \"geo.findPlace\" became the id \"geo_find_place\", and models see \"geo_findPlace\"",
             "/type type \"dict\" became \"object\"",
             "/properties/lat/type type \"float\" became \"number\"",
             "/properties/kind/nullable \"nullable\" became the type null",
@@ -295,21 +365,133 @@ mod tests {
     }
 
     #[test]
-    fn names_become_ids_that_are_unique() {
+    fn names_become_ids_that_are_unique_and_models_see_a_name_like_the_original() {
         for (name, id) in [
             ("sendMessage", "send_message"),
             ("mcp__gh__list", "mcp_gh_list"),
             ("Summarize Detection", "summarize_detection"),
             ("3d", "tool_3d"),
             ("a-b", "a-b"),
+            ("--rm", "rm"),
             ("é", "tool"),
+            (&"ö.".repeat(100), "tool"),
+            (&format!("{}.b", "a".repeat(63)), &"a".repeat(63)),
         ] {
             assert_eq!(id_of(name), id);
             assert!(baton_types::id::is_valid_id(id), "{id}");
         }
-        let twice = json!([{"name": "aB", "description": "d"}, {"name": "a_b", "description": "d"}]);
-        let ids: Vec<String> = imported(twice).into_iter().map(|tool| tool.id).collect();
-        assert_eq!(ids, ["a_b", "a_b_2"]);
-        assert!(foreign_tools(&json!({"a": 1})).unwrap_err().contains("tools/list"));
+        let names = ["aB", "a_b", "A-B", "echo", "Echo", "root", "route_to_x", "repo.list", "repo_list", "é"];
+        let document: Vec<Value> = names.iter().map(|name| json!({"name": name, "description": "d"})).collect();
+        let tools = imported(Value::Array(document));
+        let given: Vec<(&str, Option<&str>)> = tools.iter().map(|tool| (tool.id.as_str(), tool.wire_name.as_deref())).collect();
+        assert_eq!(
+            given,
+            [
+                ("a_b", Some("aB")),
+                ("a_b_2", None),
+                ("a-b", None),
+                ("echo_2", None),
+                ("echo_3", None),
+                ("root_2", Some("root")),
+                ("route_to_x_2", None),
+                ("repo_list", None),
+                ("repo_list_2", None),
+                ("tool", None),
+            ]
+        );
+        assert!(told(&tools[3]).contains(&" \"echo\" is a tool of the program".to_owned()), "{:?}", told(&tools[3]));
+        assert!(told(&tools[8]).contains(&" another tool of the document has the id \"repo_list\"".to_owned()));
+        assert!(foreign_tools(&json!({"a": 1}), &|_| false).unwrap_err().contains("tools/list"));
+    }
+
+    #[test]
+    fn ten_thousand_tools_of_one_name_are_numbered_quickly() {
+        let document: Vec<Value> = (0..10_000).map(|_| json!({"name": "same", "inputSchema": {"type": "object"}})).collect();
+        let tools = foreign_tools(&Value::Array(document), &|_| false).unwrap().tools;
+        assert_eq!(tools.last().unwrap().id, "same_10000");
+    }
+
+    #[test]
+    fn parts_of_a_definition_that_are_not_used_are_reported() {
+        let document = json!({"result": {"nextCursor": "more", "tools": [
+            {"name": "a", "description": "A.", "inputSchema": {"type": "object"}, "icons": [], "strict": true,
+                "annotations": {"title": "An a", "readOnlyHint": true}, "outputSchema": 1},
+            {"description": "no name"},
+            {"name": "b"}
+        ]}});
+        let foreign = foreign_tools(&document, &|_| false).unwrap();
+        let unused: Vec<String> = foreign.unused.iter().map(|change| format!("{} {}", change.pointer, change.message)).collect();
+        assert_eq!(
+            unused,
+            [
+                "/result/nextCursor the list has further pages: import them, too",
+                "/result/tools/1 this is not a tool: it has no name"
+            ]
+        );
+        let first = told(&foreign.tools[0]);
+        for expected in [
+            "\"icons\" was not used",
+            "\"strict\" was not used",
+            "the hint \"readOnlyHint\" was not used",
+            "its output is not a schema",
+        ] {
+            assert!(first.iter().any(|line| line.contains(expected)), "{expected} is not in {first:#?}");
+        }
+        assert_eq!(first.len(), 4, "{first:#?}");
+        let second = told(&foreign.tools[1]);
+        assert!(second.iter().any(|line| line.contains("it declares no input")), "{second:#?}");
+    }
+
+    #[test]
+    fn parameters_of_one_name_and_responses_of_operations_are_kept() {
+        let document = json!({"openapi": "3.0.3", "info": {}, "security": [], "servers": [{"url": "https://x"}], "paths": {
+            "/a/{id}": {
+                "parameters": [{"name": "id", "in": "path", "schema": {"type": "string"}}, {"name": "n", "in": "query", "schema": {}}],
+                "head": {},
+                "get": {
+                    "operationId": "getA", "deprecated": true, "callbacks": {}, "security": [],
+                    "parameters": [
+                        {"name": "id", "in": "query", "schema": {"type": "integer", "nullable": true}, "style": "form"},
+                        {"name": "n", "in": "query", "schema": {"type": "number", "minimum": 0, "exclusiveMinimum": true}},
+                        {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                        {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
+                        {"name": "far", "$ref": "other.json#/a"}
+                    ],
+                    "responses": {
+                        "201": {"description": "Made.", "content": {"text/plain": {}, "application/json": {"schema": {"type": "object"}}}},
+                        "200": {"$ref": "#/components/responses/A"},
+                        "404": {"description": "Gone."}
+                    }
+                }
+            }
+        }, "components": {"responses": {"A": {"content": {"application/json; charset=utf-8": {"schema": {"type": "array"}}}}}}});
+        let foreign = foreign_tools(&document, &|_| false).unwrap();
+        let unused: Vec<&str> = foreign.unused.iter().map(|change| change.pointer.as_str()).collect();
+        assert_eq!(unused, ["/security", "/servers", "/paths/~1a~1{id}/head"]);
+        let tool = &foreign.tools[0];
+        assert_eq!(
+            tool.input,
+            json!({"type": "object", "properties": {
+                "id": {"type": ["integer", "null"]}, "n": {"type": "number", "exclusiveMinimum": 0}, "X-Trace": {"type": "string"},
+                "path_id": {"type": "string"}
+            }, "required": ["path_id"]})
+        );
+        assert_eq!(tool.output, Some(json!({"type": "array"})));
+        let told = told(tool);
+        for expected in [
+            "the path parameter \"id\" became the property \"path_id\": another parameter has its name",
+            "the header parameter \"X-Trace\" became the property \"X-Trace\"",
+            "the header \"Authorization\" was not used",
+            "\"other.json#/a\" is not a part of this document",
+            "\"style\" of the query parameter \"id\" was not used",
+            "the response 200 became the schema of the output",
+            "the responses 201, 404 were not used",
+            "\"deprecated\" was not used",
+            "\"callbacks\" was not used",
+            "\"security\" was not used",
+            "\"nullable\" became the type null",
+        ] {
+            assert!(told.iter().any(|line| line.contains(expected)), "{expected} is not in {told:#?}");
+        }
     }
 }

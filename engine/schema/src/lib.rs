@@ -12,6 +12,7 @@ mod judge;
 mod keywords;
 mod normal;
 mod number;
+mod openapi;
 mod parameters;
 mod pattern;
 mod patterns;
@@ -26,7 +27,7 @@ mod walk;
 mod words;
 
 pub use findings::{Broken, Finding};
-pub use foreign::{ForeignTool, foreign_tools};
+pub use foreign::{ForeignTool, ForeignTools, foreign_tools};
 pub use judge::{compile, derived, judge, read};
 pub use keywords::{KeywordFault, Slip, check_keywords};
 pub use normal::Change;

@@ -11,8 +11,11 @@ use crate::json::Json;
 /// A call as a model asked for it, not yet checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ModelCall {
-    /// The name the model used.
+    /// The tool's id, or the name that the model used where no tool has it.
     pub tool: String,
+    /// The name that the model used, if the tool's config gives it another name than its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The arguments; if the model's text was not JSON, a bounded preview of it as a JSON string.
     pub input: Json,
     /// Why the arguments could not be read, when they could not.
@@ -34,6 +37,7 @@ impl ModelCall {
     pub fn new(tool: impl Into<String>, input: impl Into<Json>) -> Self {
         Self {
             tool: tool.into(),
+            name: None,
             input: input.into(),
             malformed: None,
             provider_id: None,

@@ -196,6 +196,9 @@ impl CallId {
 /// The most characters an id of a tool may have (the limit of OpenAI's and Anthropic's function names).
 pub const MAX_ID_LENGTH: usize = 64;
 
+/// Names of tools that models see: the characters that providers accept.
+pub const TOOL_NAME_PATTERN: &str = "^[A-Za-z][A-Za-z0-9_-]*$";
+
 /// The most characters an agent id may have: `route_to_` and the id make a tool id.
 pub const MAX_AGENT_ID_LENGTH: usize = MAX_ID_LENGTH - ROUTE_PREFIX.len();
 

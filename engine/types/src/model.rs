@@ -51,6 +51,9 @@ pub struct ModelRequest {
 pub struct ToolDefinition {
     /// Its id.
     pub id: ToolId,
+    /// The name that models see, if it is not the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Its purpose and when to use it.
     pub description: String,
     /// The JSON Schema (2020-12) of its input.

@@ -89,6 +89,15 @@ fn tools_of_other_systems_become_configs_and_every_change_is_told() {
     let config: serde_json::Value = serde_json::from_str(&folder.read("echoing/tools/room_list.json")).unwrap();
     assert_eq!(config["exec"]["command"], json!(["python3", "chat.py", "room.list"]));
     folder.baton(&["validate", "echoing"]).exits(0);
+    folder.write("api.yaml", "openapi: 3.1.0\npaths: {}\n");
+    folder.baton(&["tool", "import", "api.yaml"]).exits(2).tells("api.yaml is YAML and not JSON; convert it to JSON first");
+    folder.write("broken.json", "{\"tools\": [");
+    folder.baton(&["tool", "import", "broken.json"]).exits(2).tells("broken.json is not JSON");
+    folder
+        .write("options.json", json!([{"name": "--rm", "title": "x".repeat(61), "description": "é".repeat(20_001)}]).to_string());
+    folder.baton(&["tool", "import", "options.json", "--out", "options", "--exec", "docker"]).exits(2).tells("the tool \"--rm\"");
+    let ran = folder.baton(&["tool", "import", "options.json", "--out", "options"]).exits(0);
+    ran.says("options/rm.json").says("its title was not used").says("the description was cut to 20000 characters");
     folder.write("none.json", "{}");
     folder.baton(&["tool", "import", "none.json", "--out", "new"]).exits(2).tells("no tool was found").tells("tools/list");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use baton_schema::ENV_PATTERN;
 use baton_types::call::AfterExecution;
 use baton_types::config::{Approver, EffectClass, OnFailure, OnUnknownOutcome};
-use baton_types::id::ID_PATTERN;
+use baton_types::id::{ID_PATTERN, TOOL_NAME_PATTERN};
 use baton_types::limits::Limits;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,6 +26,12 @@ pub struct ToolForm {
     #[validate(length(min = 1, max = 64))]
     #[schemars(regex(pattern = ID_PATTERN))]
     pub tool_id: String,
+    /// The name that models see and use (default: `tool_id`), for a tool that is known elsewhere by a name that is no id: letters, digits,
+    /// `_` and `-`.
+    #[serde(default)]
+    #[validate(length(min = 1, max = 64))]
+    #[schemars(regex(pattern = TOOL_NAME_PATTERN))]
+    pub name: Option<String>,
     /// The tool type: run code, log the input, finish the task, delegate to an agent or ask the master.
     #[serde(rename = "type")]
     pub tool_type: ToolTypeForm,

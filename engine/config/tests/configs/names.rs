@@ -31,6 +31,32 @@ fn a_parameter_has_a_name_that_models_can_write() {
 }
 
 #[test]
+fn a_tool_has_a_name_for_models_that_no_other_tool_has() {
+    let config = |id: &str, name: &str| {
+        format!(r#"{{"tool_id": "{id}", "name": "{name}", "type": "non_function_tool", "description": "d", "parameters": {{}}}}"#)
+    };
+    let note = |name: &str| sound().with(Role::Tool, "tools/note.json", config("note", name));
+    for name in ["note", "Note", "sendMessage", "mcp__gh__list", "a-b", &"n".repeat(64)] {
+        let loaded = note(name).load().unwrap();
+        let expected = (name != "note").then_some(name);
+        assert_eq!(loaded.tools["note"].definition.name.as_deref(), expected, "{name}");
+    }
+    check_names(note, &[], &["1a", "_a", "a.b", "a b", "é"], "is not well-formed");
+    check_names(note, &[], &["", &"n".repeat(65)], "is out of range");
+    check_names(note, &[], &["root", "route_to_lead"], "is reserved for the engine's tools");
+    let both = |name: &str| {
+        note("shared").with(Role::Tool, "tools/other.json", config("other", name)).with(
+            Role::Tool,
+            "tools/third.json",
+            config("third", "x"),
+        )
+    };
+    assert_eq!(both("apart").told(), "");
+    let told = both("sharED").told();
+    assert!(told.contains("models cannot tell the name \"sharED\" from the tool \"note\""), "{told}");
+}
+
+#[test]
 fn an_input_has_a_name_that_templates_can_use() {
     check_names(
         |name| {

@@ -29,6 +29,7 @@ fn tokens_of(system: &str, tools: &[ToolDefinition], parts: Vec<Part>) -> u64 {
     let tool = |tool: &ToolDefinition| {
         Arc::new(ToolDefinition {
             id: tool.id.clone(),
+            name: tool.name.clone(),
             description: tool.description.clone(),
             input_schema: tool.input_schema.clone(),
         })
@@ -67,6 +68,7 @@ fn whatever_is_sent_counts_in_what_a_request_is_estimated_to_take() {
     };
     let tool = |id: String, description: String, schema: String| ToolDefinition {
         id: id.as_str().into(),
+        name: None,
         description,
         input_schema: Json::from(json!({"description": schema})),
     };

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::client::{Client, Failure};
 use super::conversations::Conversations;
-use super::offers::{Offers, STRICT_TOOLS, restored, settings, strict_tools};
+use super::offers::{Offers, STRICT_TOOLS, identify, restored, settings, strict_tools};
 use super::{Endpoint, Retries};
 use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
@@ -183,7 +183,9 @@ impl ProviderModel {
             tracing::warn!(provider = %self.client.endpoint.name, "an answer repeated the API key; the key was removed from it");
         }
         let restored = |turn: &ModelTurn| restored(turn, &body.tools, body.result.as_deref());
-        answer.into_restored_turn(&self.client.endpoint.name, &self.vendor, &restored)
+        let mut turn = answer.into_restored_turn(&self.client.endpoint.name, &self.vendor, &restored);
+        identify(&mut turn.calls, &body.tools);
+        turn
     }
 
     /// Asks the provider until it answers, or asking again is no use by `retries`.
@@ -302,7 +304,7 @@ impl ProviderModel {
 /// Returns the turn of a model whose provider could not read what it wrote: a call whose result is the provider's `message`, so that
 /// the agent learns of it as of any arguments that cannot be read. Without `tools` the turn is empty.
 fn unreadable_turn(message: String, tools: &[Arc<CompiledTool>]) -> ModelTurn {
-    let named = tools.iter().find(|tool| message.contains(tool.id.as_str())).or(tools.first());
+    let named = tools.iter().find(|tool| message.contains(&tool.name)).or(tools.first());
     let call = |tool: &Arc<CompiledTool>| ModelCall {
         malformed: Some(message.clone()),
         ..ModelCall::new(tool.id.as_str(), Json::null())

@@ -118,10 +118,21 @@ pub(super) fn restored(turn: &ModelTurn, tools: &[Arc<CompiledTool>], result: Op
     let text = result.filter(|_| turn.calls.is_empty()).and_then(|result| result.restored(&turn.text));
     let readable = turn.calls.iter().enumerate().filter(|(_, call)| call.malformed.is_none());
     let input = |(index, call): (usize, &ModelCall)| {
-        let tool = tools.iter().find(|tool| tool.id.as_str() == call.tool)?;
+        let tool = tools.iter().find(|tool| tool.name == call.tool)?;
         Some((index, tool.restored(&call.input))).filter(|(_, input)| *input != call.input)
     };
     Restored { text: text.filter(|text| *text != turn.text), inputs: readable.filter_map(input).collect() }
+}
+
+/// Gives the calls of a turn the ids of the `tools` whose names the model used. The names are kept, since the provider gets them
+/// back.
+pub(super) fn identify(calls: &mut [ModelCall], tools: &[Arc<CompiledTool>]) {
+    for call in calls {
+        let named = tools.iter().find(|tool| tool.name == call.tool && tool.id.as_str() != call.tool);
+        if let Some(tool) = named {
+            call.name = Some(std::mem::replace(&mut call.tool, tool.id.to_string()));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +144,7 @@ mod tests {
     #[test]
     fn a_tool_is_compiled_once_and_the_setting_decides_where_there_is_a_choice() {
         let schema = Json::from(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
-        let tool = ToolDefinition { id: ToolId::new("t"), description: String::new(), input_schema: schema };
+        let tool = ToolDefinition { id: ToolId::new("t"), name: None, description: String::new(), input_schema: schema };
         let (tools, offers) = ([Arc::new(tool)], Offers::default());
         let of = |target, strict| {
             offers.of(&tools, target, strict, &OfferLimits::default()).expect("every dialect has words for it").remove(0)

@@ -49,7 +49,7 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: 
 
 /// Returns a tool.
 pub(crate) fn tool(tool: &CompiledTool) -> Value {
-    json!({"name": tool.id, "description": tool.description, "input_schema": tool.parameters})
+    json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
 }
 
 /// Encodes a turn of the model: as its vendor's own blocks, or as text and calls.

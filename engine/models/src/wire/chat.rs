@@ -45,7 +45,7 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: 
 
 /// Returns a tool as a function. `strict` is left out for servers that do not know it.
 pub(crate) fn tool(tool: &CompiledTool) -> Value {
-    let mut function = json!({"name": tool.id, "description": tool.description, "parameters": tool.parameters});
+    let mut function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     if tool.is_strict() {
         function["strict"] = Value::from(true);
     }

@@ -26,7 +26,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             json!({
-                "type": "function", "name": tool.id, "description": tool.description, "parameters": tool.parameters,
+                "type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters,
                 "strict": tool.is_strict(),
             })
         });

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use baton_models::{ModelError, NoContents};
-use baton_types::id::ToolId;
+use baton_types::id::{TaskId, ToolId};
 use baton_types::json::Json;
+use baton_types::message::{Message, Part, Role};
 use baton_types::model::{ModelRequest, ToolDefinition};
 use serde_json::{Value, json};
 
@@ -15,7 +16,12 @@ use crate::{at, model, request};
 const INPUT: &str = r#"{"path":"a.md","note":null,"size":12345678901234567890.0,"kept":null}"#;
 
 fn tool(id: &str, schema: Value) -> Arc<ToolDefinition> {
-    Arc::new(ToolDefinition { id: ToolId::new(id), description: "Saves.".to_owned(), input_schema: Json::from(schema) })
+    Arc::new(ToolDefinition {
+        id: ToolId::new(id),
+        name: None,
+        description: "Saves.".to_owned(),
+        input_schema: Json::from(schema),
+    })
 }
 
 pub(crate) fn saving() -> ModelRequest {
@@ -53,6 +59,47 @@ async fn openai_is_held_to_what_can_be_said_and_inputs_come_back_as_the_tools_ha
     let tools = sent(&server.received(), "function");
     assert_eq!((&tools[0]["strict"], &tools[1]["strict"]), (&Value::Null, &json!(true)));
     assert_eq!(tools[1]["parameters"]["required"], json!(["path", "note", "size", "kept"]));
+}
+
+#[tokio::test]
+async fn a_tool_is_offered_under_its_own_name_and_its_calls_come_back_by_its_id() {
+    let named = |id: &str, name: &str| {
+        let schema = Json::from(json!({"type": "object", "properties": {}}));
+        Arc::new(ToolDefinition {
+            id: ToolId::new(id),
+            name: Some(name.to_owned()),
+            description: "Saves.".to_owned(),
+            input_schema: schema,
+        })
+    };
+    let function = |name: &str| json!({"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let body = json!({"choices": [{"message": {"tool_calls": [function("saveFile"), function("other")]}, "finish_reason": "tool_calls"}]});
+    let server = Server::start(move |_, _| Reply::new(200, body.to_string())).await;
+    let asked = ModelRequest { tools: Arc::new([named("save_file", "saveFile")]), ..request() };
+    let model = model(&at(&server.url, "openai"));
+    let turn = model.answer(&asked, &NoContents).await.unwrap();
+    let calls: Vec<_> = turn.calls.iter().map(|call| (call.tool.as_str(), call.name.as_deref())).collect();
+    assert_eq!(calls, [("save_file", Some("saveFile")), ("other", None)]);
+    let parts = turn.calls.iter().cloned().zip(1..);
+    let parts = parts.map(|(call, at)| Part::Call { call: TaskId::root().call(1, at), asked: Arc::new(call) }).collect();
+    let messages = Arc::new(vec![Arc::clone(&asked.messages[0]), Arc::new(Message { role: Role::Assistant, parts })]);
+    model.answer(&ModelRequest { messages, turn: 2, ..asked }, &NoContents).await.unwrap();
+    assert_eq!(sent(&server.received(), "function")[0]["name"], "saveFile");
+    let again = &server.received()[1].body["messages"];
+    assert_eq!(again.as_array().unwrap().last().unwrap()["tool_calls"][0]["function"]["name"], "saveFile");
+}
+
+#[tokio::test]
+async fn the_length_of_the_name_that_models_see_is_limited() {
+    let schema = || Json::from(json!({"type": "object", "properties": {}}));
+    let long = ToolDefinition {
+        id: ToolId::new("short"),
+        name: Some("n".repeat(65)),
+        description: "Saves.".to_owned(),
+        input_schema: schema(),
+    };
+    let faults = model(&at("http://127.0.0.1:9", "openai")).check_tools(&[Arc::new(long)], &Json::null()).unwrap_err();
+    assert!(faults[0].to_string().contains("its name has 65 characters"), "{}", faults[0]);
 }
 
 #[tokio::test]
@@ -98,7 +145,7 @@ async fn an_offer_beyond_the_limits_of_its_provider_is_reported_before_anything_
     let many = |count: usize| -> Vec<_> { (0..count).map(|number| tool(&format!("t{number}"), empty())).collect() };
     let described = |characters: usize| {
         let description = "é".repeat(characters);
-        [Arc::new(ToolDefinition { id: ToolId::new("long"), description, input_schema: Json::from(empty()) })]
+        [Arc::new(ToolDefinition { id: ToolId::new("long"), name: None, description, input_schema: Json::from(empty()) })]
     };
     let faults = |like: &str, tools: &[Arc<ToolDefinition>]| -> Vec<String> {
         let checked = model(&at(&server.url, like)).check_tools(tools, &Json::null());

@@ -32,6 +32,8 @@ use back::Back;
 pub struct CompiledTool {
     /// Its id.
     pub id: ToolId,
+    /// The name that models see and use.
+    pub name: String,
     /// Purpose and use of the tool, with the rules that the schema cannot express.
     pub description: String,
     /// The schema of its input, in the dialect.
@@ -115,7 +117,7 @@ impl OfferLimits {
             faults.push(fault(&tools[most], OfferPart::Whole, reason));
         }
         for tool in tools {
-            let (name, description) = (tool.id.as_str().chars().count(), tool.description.chars().count());
+            let (name, description) = (tool.name.chars().count(), tool.description.chars().count());
             if let Some(most) = over(name, self.name) {
                 let reason = format!("its name has {name} characters, and at most {most} are allowed");
                 faults.push(fault(tool, OfferPart::Name, reason));
@@ -138,6 +140,7 @@ pub fn compile(target: Target, tool: &ToolDefinition) -> Result<CompiledTool, Sc
     }
     let mut compiled = CompiledTool {
         id: tool.id.clone(),
+        name: tool.name.clone().unwrap_or_else(|| tool.id.to_string()),
         description: tool.description.clone(),
         parameters: Value::Null,
         strictness: Strictness::Unknown,

@@ -26,7 +26,7 @@ pub(crate) fn tool(schema: &Value) -> ToolDefinition {
 }
 
 pub(crate) fn named(id: &str, schema: &Value) -> ToolDefinition {
-    ToolDefinition { id: ToolId::new(id), description: "Probes.".to_owned(), input_schema: Json::from(schema) }
+    ToolDefinition { id: ToolId::new(id), name: None, description: "Probes.".to_owned(), input_schema: Json::from(schema) }
 }
 
 /// Returns the tool of `schema`, whose schema is enforced.

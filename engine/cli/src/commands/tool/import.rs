@@ -25,27 +25,29 @@ const MAX_DESCRIPTION: usize = 20_000;
 pub(super) fn run(file: &Path, folder: &Path, exec: &[String], is_forced: bool, place: &Place) -> Result<Exit, Failure> {
     let source = place.current.join(file);
     let bytes = read(&source, MAX_FILE_BYTES).map_err(|error| Failure::file(&source, error))?;
-    let document: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::Usage(format!("{} is not JSON: {error}", place.shown(&source))))?;
-    let tools = foreign_tools(&document).map_err(|error| Failure::Usage(format!("{}: {error}", place.shown(&source))))?;
+    let document = document(&bytes).map_err(|error| Failure::Usage(format!("{} {error}", place.shown(&source))))?;
+    let own: Vec<String> = crate::job::tools(place)?.keys().map(|id| twin(id.as_str())).collect();
+    let foreign = foreign_tools(&document, &|id| own.contains(&twin(id)));
+    let foreign = foreign.map_err(|error| Failure::Usage(format!("{}: {error}", place.shown(&source))))?;
+    if let Some(tool) = foreign.tools.iter().find(|tool| !exec.is_empty() && !is_argument(&tool.name)) {
+        let name = &tool.name;
+        return Err(Failure::Usage(format!(
+            "the tool {name:?} cannot be the last argument of --exec: commands read such a name as an option, or not at all; import it without --exec, or rename it"
+        )));
+    }
     let target = Target::checked(place.current.join(folder), is_forced, place)?;
     let mut reports = Vec::new();
-    for (index, tool) in tools.iter().enumerate() {
+    for (index, tool) in foreign.tools.iter().enumerate() {
         let mut changes = tool.changes.clone();
         let config = format!("{:#}\n", config(tool, exec, &mut changes));
         let name = format!("{}.json", tool.id);
         let written = target.write(&name, config.as_bytes(), index);
         let written = written.map_err(|error| Failure::File { path: name, error })?;
         let shown = place.shown(&written);
-        if place.screen.is_text() {
-            place.screen.text(&text!("{shown}"))?;
-            for change in &changes {
-                place.screen.text(&line(change))?;
-            }
-        }
-        let changed: Vec<Value> =
-            changes.iter().map(|change| json!({"pointer": change.pointer, "change": change.message})).collect();
-        reports.push(json!({"tool": tool.id, "name": tool.name, "file": shown, "changes": changed}));
+        report(&shown, Some(tool), &changes, &mut reports, place)?;
+    }
+    if !foreign.unused.is_empty() {
+        report(&place.shown(&source), None, &foreign.unused, &mut reports, place)?;
     }
     if !place.screen.is_text() {
         place.screen.json_list(&reports)?;
@@ -56,6 +58,50 @@ pub(super) fn run(file: &Path, folder: &Path, exec: &[String], is_forced: bool, 
     Ok(Exit::Done)
 }
 
+/// Reads a document in JSON; the error continues a sentence about the file.
+fn document(bytes: &[u8]) -> Result<Value, String> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    serde_json::from_slice(bytes).map_err(|error| {
+        let begins_as_json = bytes.trim_ascii_start().first().is_some_and(|first| b"{[\"".contains(first));
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        let has_key = |line: &str| line.split_once(':').is_some_and(|(key, _)| key.chars().all(|each| each.is_alphanumeric()));
+        if !begins_as_json && (text.starts_with("---") || text.lines().any(has_key)) {
+            return "is YAML and not JSON; convert it to JSON first".to_owned();
+        }
+        format!("is not JSON: {error}")
+    })
+}
+
+/// Whether a command reads `name` as an argument of its own.
+fn is_argument(name: &str) -> bool {
+    !name.starts_with('-') && !name.contains(char::is_control)
+}
+
+/// Returns `id` without the differences that do not tell two tools apart.
+fn twin(id: &str) -> String {
+    id.replace('-', "_").to_lowercase()
+}
+
+/// Reports the changes of `tool`, or of the document, whose file is `shown`.
+fn report(
+    shown: &str,
+    tool: Option<&ForeignTool>,
+    changes: &[Change],
+    reports: &mut Vec<Value>,
+    place: &Place,
+) -> Result<(), Failure> {
+    if place.screen.is_text() {
+        place.screen.text(&text!("{shown}"))?;
+        for change in changes {
+            place.screen.text(&line(change))?;
+        }
+    }
+    let changed: Vec<Value> = changes.iter().map(|change| json!({"pointer": change.pointer, "change": change.message})).collect();
+    let (id, name) = (tool.map(|tool| &tool.id), tool.map(|tool| &tool.name));
+    reports.push(json!({"tool": id, "name": name, "file": shown, "changed": changed}));
+    Ok(())
+}
+
 fn line(change: &Change) -> Text {
     let at = if change.pointer.is_empty() { String::new() } else { format!("{}: ", change.pointer) };
     text!("  {at}{}", change.message)
@@ -63,23 +109,30 @@ fn line(change: &Change) -> Text {
 
 /// Returns the config of a tool.
 fn config(tool: &ForeignTool, exec: &[String], changes: &mut Vec<Change>) -> Value {
+    let mut change = |message: String| changes.push(Change { pointer: String::new(), message });
     let mut config = Map::new();
     config.insert("tool_id".to_owned(), json!(tool.id));
+    if let Some(name) = &tool.wire_name {
+        config.insert("name".to_owned(), json!(name));
+    }
     config.insert("type".to_owned(), json!(if exec.is_empty() { "non_function_tool" } else { "function_tool" }));
-    let is_title = |title: &&String| title.chars().count() <= MAX_TITLE && !title.contains(char::is_control);
-    if let Some(title) = tool.title.as_ref().filter(is_title) {
-        config.insert("title".to_owned(), json!(title));
+    let is_title = |title: &String| title.chars().count() <= MAX_TITLE && !title.contains(char::is_control);
+    match &tool.title {
+        Some(title) if is_title(title) => _ = config.insert("title".to_owned(), json!(title)),
+        Some(_) => change(format!("its title was not used: it has several lines, or more than {MAX_TITLE} characters")),
+        None => {}
     }
     let mut description = tool.description.clone();
-    if description.len() > MAX_DESCRIPTION {
-        description = description.chars().take(MAX_DESCRIPTION / 4).collect();
-        let message = format!("the description was cut to {} characters", MAX_DESCRIPTION / 4);
-        changes.push(Change { pointer: String::new(), message });
+    if let Some((end, _)) = description.char_indices().nth(MAX_DESCRIPTION) {
+        description.truncate(end);
+        change(format!("the description was cut to {MAX_DESCRIPTION} characters"));
     }
     config.insert("description".to_owned(), json!(description));
     config.insert("input_schema".to_owned(), tool.input.clone());
-    if let Some(output) = tool.output.as_ref().filter(|_| !exec.is_empty()) {
-        config.insert("output_schema".to_owned(), output.clone());
+    match &tool.output {
+        Some(output) if !exec.is_empty() => _ = config.insert("output_schema".to_owned(), output.clone()),
+        Some(_) => change("the schema of the output was not used: without --exec a call has no output".to_owned()),
+        None => {}
     }
     if !exec.is_empty() {
         let command: Vec<&str> = exec.iter().map(String::as_str).chain([tool.name.as_str()]).collect();
