@@ -6,6 +6,7 @@ use std::sync::Arc;
 use baton_models::ModelError;
 use baton_models::provider::Profile;
 use baton_models::wire::{Answer, Dialect, Grown, MAX_ANSWER_BYTES, Restored, WireError};
+use baton_types::call::CallResult;
 use baton_types::id::TaskId;
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role};
@@ -287,4 +288,79 @@ fn an_answer_that_is_not_finished_is_never_taken_as_one() {
     }
     let paused = json!({"content": [{"type": "text", "text": "Half"}], "stop_reason": "pause_turn"});
     assert_eq!(turn(whole(Dialect::Anthropic, &paused), "anthropic").finish, FinishReason::Length);
+}
+
+#[test]
+fn a_call_that_holds_calls_is_unfolded_and_goes_back_folded() {
+    let held = |name: &str| json!({"recipient_name": name, "parameters": {"at": name}});
+    let arguments = |held: Vec<Value>| json!({"tool_uses": held}).to_string();
+    let parallel = arguments(vec![held("functions.look"), held("move")]);
+    let wrapper = "multi_tool_use.parallel";
+    let function = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let chat = json!({"role": "assistant", "tool_calls": [function("a", "look", "{}"), function("b", wrapper, &parallel), function("c", "look", "{}")]});
+    let item = |id: &str, name: &str, arguments: &str| json!({"type": "function_call", "id": format!("fc_{id}"), "status": "completed", "call_id": id, "name": name, "arguments": arguments});
+    let output = [item("a", "look", "{}"), item("b", wrapper, &parallel), item("c", "look", "{}")];
+    let table = [
+        ("openai", whole(Dialect::Chat, &json!({"choices": [{"message": chat, "finish_reason": "tool_calls"}]})), vec![chat]),
+        ("openai-responses", whole(Dialect::Responses, &json!({"status": "completed", "output": output})), output.to_vec()),
+    ];
+    for (provider, answer, expected) in table {
+        let turn = turn(answer, provider);
+        let calls: Vec<_> =
+            turn.calls.iter().map(|call| (call.tool.as_str(), call.input.text(), call.provider_id.as_deref())).collect();
+        assert_eq!(
+            calls,
+            [
+                ("look", "{}", Some("a")),
+                ("look", r#"{"at":"functions.look"}"#, Some("b")),
+                ("move", r#"{"at":"move"}"#, None),
+                ("look", "{}", Some("c"))
+            ]
+        );
+        assert_eq!(sent(provider, provider, &turn), expected, "the vendor gets what it sent");
+        let names = |item: &Value| item.pointer("/function/name").or(item.get("name")).cloned();
+        let elsewhere = sent(provider, "another", &turn);
+        let elsewhere: Vec<Value> = elsewhere
+            .iter()
+            .flat_map(|item| item["tool_calls"].as_array().cloned().unwrap_or_else(|| vec![item.clone()]))
+            .collect();
+        let elsewhere: Vec<_> = elsewhere.iter().filter_map(names).collect();
+        assert_eq!(elsewhere, ["look", "look", "move", "look"], "another vendor gets the calls");
+        let all = turn.calls.iter().cloned().zip(1..).map(|(call, at)| (TaskId::root().call(1, at), Arc::new(call)));
+        let all: Vec<_> = all.collect();
+        let mut parts = vec![Part::Items(turn.items.clone())];
+        parts.extend(all.iter().map(|(call, asked)| Part::Call { call: call.clone(), asked: Arc::clone(asked) }));
+        let results = all.iter().map(|(call, asked)| {
+            let result = Some(Arc::new(CallResult::success(json!(call.as_str()))));
+            Part::Result { call: call.clone(), asked: Arc::clone(asked), result, repeat: 1, said: Vec::new() }
+        });
+        let results = Message { role: Role::Tool, parts: results.collect() };
+        let profile = Profile::named(provider).unwrap();
+        let mut grown = Grown::new(profile.dialect, profile.features, provider);
+        grown.grow(&[Arc::new(Message { role: Role::Assistant, parts }), Arc::new(results)], &HashMap::new());
+        let items: Vec<Value> = serde_json::from_slice(&[b"[", grown.bytes(), b"]"].concat()).unwrap();
+        let answered: Vec<(Value, Value)> = items[items.len() - 3..]
+            .iter()
+            .map(|item| {
+                let id = item.get("tool_call_id").or(item.get("call_id")).unwrap().clone();
+                (id, item.get("content").or(item.get("output")).unwrap().clone())
+            })
+            .collect();
+        let body = |at: u32| format!(r#"{{"status":"success","output":"0/1.{at}"}}"#);
+        assert_eq!(
+            answered,
+            [
+                (json!("a"), json!(body(1))),
+                (json!("b"), json!(format!("[{},{}]", body(2), body(3)))),
+                (json!("c"), json!(body(4)))
+            ],
+            "each call of the vendor has one result"
+        );
+    }
+    // What cannot be read stays one call, which is answered as an unknown tool.
+    for broken in ["{}", "{\"tool_uses\": []}", "{\"tool_uses\": [{\"name\": \"look\"}]}"] {
+        let message = json!({"tool_calls": [function("b", wrapper, broken)]});
+        let turn = turn(whole(Dialect::Chat, &json!({"choices": [{"message": message, "finish_reason": "stop"}]})), "openai");
+        assert_eq!((turn.calls.len(), turn.calls[0].tool.as_str()), (1, wrapper), "{broken}");
+    }
 }

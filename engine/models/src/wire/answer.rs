@@ -6,7 +6,7 @@ use baton_types::money::Money;
 use serde_json::{Map, Value};
 
 use super::arguments::call_of;
-use super::items;
+use super::{items, parallel};
 
 /// Answer of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,12 +96,13 @@ impl Answer {
             cost: self.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0).map(Money::from_usd),
         };
         let mut items = self.items;
+        let calls = parallel::unfold(&mut items, self.calls);
         if !matches!(finish, FinishReason::Stop | FinishReason::ToolCalls) {
             items.clear();
         }
         let mut turn = ModelTurn {
             text: if self.text.is_empty() { self.refusal.unwrap_or_default() } else { self.text },
-            calls: self.calls.into_iter().map(call_of).collect(),
+            calls: calls.into_iter().map(call_of).collect(),
             finish,
             usage: self.usage,
             items: Json::null(),

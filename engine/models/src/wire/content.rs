@@ -13,6 +13,8 @@ use baton_types::message::{Message, Part, Role, framed, part_block, repeat_hint}
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::items;
+
 /// The longest name of a tool, and the longest id of a call, that providers take.
 const MAX_NAME: usize = 64;
 
@@ -149,8 +151,19 @@ impl<'a> Said<'a> {
     /// A call keeps the id that a provider gave it, if all providers accept that id: unique in the conversation, and
     /// of common characters. Other calls get an id by their place, the same in every later request. The request's text
     /// follows its documents, so tasks with the same documents share all bytes before it.
-    pub(super) fn of(message: &'a Message, ids: &mut Ids, contents: &HashMap<ContentHash, Content>) -> Option<Self> {
+    /// Calls that `vendor` gets back as one call have one id, and their results are one result.
+    pub(super) fn of(
+        message: &'a Message,
+        vendor: &str,
+        ids: &mut Ids,
+        contents: &HashMap<ContentHash, Content>,
+    ) -> Option<Self> {
+        let kept = message.parts.iter().find_map(|part| if let Part::Items(kept) = part { Some(kept) } else { None });
+        if let Some(folded) = kept.and_then(|kept| items::folded(kept, vendor)) {
+            ids.join(&message.parts, &folded);
+        }
         let mut pieces: Vec<Piece<'a>> = message.parts.iter().map(|part| piece(part, ids, contents)).collect();
+        join_results(&mut pieces);
         let opens = message.parts.iter().any(|part| matches!(part, Part::Request(_)));
         if opens {
             pieces.sort_by_key(|piece| !matches!(piece, Piece::Document(_)));
@@ -170,6 +183,24 @@ impl Said<'_> {
     }
 }
 
+/// Makes one result of neighbours with one id: a list of their bodies.
+fn join_results(pieces: &mut Vec<Piece<'_>>) {
+    let mut joined: Vec<Piece<'_>> = Vec::with_capacity(pieces.len());
+    for piece in pieces.drain(..) {
+        match (joined.last_mut(), piece) {
+            (Some(Piece::Result { id, body, is_error, .. }), Piece::Result { id: next, body: other, is_error: failed, .. })
+                if *id == next =>
+            {
+                let all = body.strip_prefix('[').and_then(|body| body.strip_suffix(']')).unwrap_or(body);
+                *body = format!("[{all},{other}]");
+                *is_error &= failed;
+            }
+            (_, piece) => joined.push(piece),
+        }
+    }
+    *pieces = joined;
+}
+
 fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Content>) -> Piece<'a> {
     let block = |part| part_block(part, &|hash| contents.get(&hash).cloned());
     let framed_block = |kind| Piece::Text(Cow::Owned(framed(kind, &block(part).to_string())));
@@ -177,7 +208,7 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
         Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
         Part::Request(text) => Piece::Text(Cow::Owned(framed("request", text))),
         Part::Items(items) => Piece::Items(items),
-        Part::Call { call, asked } => Piece::Call { id: ids.of(call, asked), tool: tool_name(&asked.tool), input: input(asked) },
+        Part::Call { call, asked } => Piece::Call { id: ids.of(call, asked), tool: tool_name(asked), input: input(asked) },
         Part::Result { call, asked, result, repeat, said } => {
             let result = result.as_deref();
             let body = ResultBody {
@@ -189,7 +220,7 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
             };
             Piece::Result {
                 id: ids.of(call, asked),
-                tool: tool_name(&asked.tool),
+                tool: tool_name(asked),
                 body: serde_json::to_string(&body).expect("a result always serialises"),
                 is_error: result.is_some_and(|result| !matches!(result.status, CallStatus::Success | CallStatus::Partial)),
             }
@@ -212,8 +243,9 @@ fn input(asked: &ModelCall) -> &str {
     if asked.malformed.is_none() && text.starts_with('{') { text } else { "{}" }
 }
 
-/// Returns a tool's name in characters that providers accept: a model may have made up any name.
-fn tool_name(name: &str) -> Cow<'_, str> {
+/// Returns the name that the model used for a tool, in characters that providers accept: a model may have made up any name.
+fn tool_name(asked: &ModelCall) -> Cow<'_, str> {
+    let name = asked.name.as_deref().unwrap_or(&asked.tool);
     if is_plain(name) {
         return Cow::Borrowed(name);
     }
@@ -269,6 +301,21 @@ impl Ids {
         self.taken.insert(Arc::clone(&id));
         self.order.push(call.clone());
         id
+    }
+
+    /// Gives the calls among `parts` ids: calls that are `folded` into one share an id.
+    fn join(&mut self, parts: &[Part], folded: &[usize]) {
+        let calls =
+            parts.iter().filter_map(|part| if let Part::Call { call, asked } = part { Some((call, asked)) } else { None });
+        let mut calls = calls;
+        for number in folded {
+            let Some((first, asked)) = calls.next() else { return };
+            let id = self.of(first, asked);
+            for (call, _) in calls.by_ref().take(number.saturating_sub(1)) {
+                self.given.insert(call.clone(), Arc::clone(&id));
+                self.order.push(call.clone());
+            }
+        }
     }
 
     fn fits(&self, id: &str) -> bool {

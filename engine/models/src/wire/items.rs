@@ -7,10 +7,10 @@
 use baton_types::json::Json;
 use serde_json::{Map, Value, json};
 
-use super::{Piece, Said};
+use super::{Piece, Said, parallel};
 
 /// A part of an item that a view shows.
-enum Place<'a> {
+pub(super) enum Place<'a> {
     /// A text: a string, or a range of the turn's text.
     Text(&'a mut Value),
     /// A call.
@@ -19,7 +19,7 @@ enum Place<'a> {
 
 /// Calls `each` for every part of `items` that a view may show, in order. Items are those of Anthropic and of Responses by their
 /// type, and the message of chat completions or of Ollama.
-fn visit(items: &mut [Value], each: &mut dyn FnMut(Place<'_>)) {
+pub(super) fn visit(items: &mut [Value], each: &mut dyn FnMut(Place<'_>)) {
     for item in items.iter_mut().filter_map(Value::as_object_mut) {
         match item.get("type").and_then(Value::as_str) {
             Some("text") => item.get_mut("text").into_iter().for_each(|text| each(Place::Text(text))),
@@ -112,7 +112,9 @@ pub(super) fn keep_input(items: &mut [Value], index: usize, input: &Json) {
     let mut at = 0;
     visit(items, &mut |place| {
         let Place::Call(call) = place else { return };
-        if at == index {
+        // A call that holds others has kept its arguments.
+        let held = parallel::held(call);
+        if at == index && held == 1 {
             let kept = Value::from(input.text());
             match call.get("type").and_then(Value::as_str) {
                 Some("tool_use") => call.insert("input".to_owned(), kept),
@@ -122,8 +124,25 @@ pub(super) fn keep_input(items: &mut [Value], index: usize, input: &Json) {
                 }
             };
         }
-        at += 1;
+        at += held;
     });
+}
+
+/// Returns the numbers of calls that the calls among the kept items of `vendor` hold, in order, if any holds more than one.
+pub(super) fn folded(kept: &Json, vendor: &str) -> Option<Vec<usize>> {
+    if !kept.text().contains("\"holds\"") {
+        return None;
+    }
+    let Value::Object(mut kept) = kept.value() else { return None };
+    let is_own = kept.get("vendor").and_then(Value::as_str) == Some(vendor);
+    let Some(Value::Array(mut items)) = kept.remove("items").filter(|_| is_own) else { return None };
+    let mut numbers = Vec::new();
+    visit(&mut items, &mut |place| {
+        if let Place::Call(call) = place {
+            numbers.push(parallel::held(call));
+        }
+    });
+    numbers.iter().any(|number| *number > 1).then_some(numbers)
 }
 
 /// Removes secrets by `scrub`, which returns whether there was one, from everything that `items` hold. Of a signed item with a
@@ -200,7 +219,13 @@ impl Said<'_> {
                 None => {}
             },
             Place::Call(call) => match calls.next() {
-                Some(Piece::Call { id, tool, input }) => complete(call, id, tool, input, are_objects),
+                Some(Piece::Call { id, tool, input }) => match parallel::held(call) {
+                    1 => complete(call, id, tool, input, are_objects),
+                    held => {
+                        parallel::complete(call, id);
+                        fits &= calls.by_ref().take(held.saturating_sub(1)).count() + 1 == held;
+                    }
+                },
                 _ => fits = false,
             },
         });

@@ -15,6 +15,7 @@ mod grown;
 pub(crate) mod items;
 mod message;
 pub mod ollama;
+mod parallel;
 pub mod responses;
 mod sse;
 mod stream;
@@ -263,7 +264,7 @@ pub fn encode_tool(target: Target, tool: &CompiledTool) -> Value {
     match target {
         Target::OpenAi | Target::Compatible | Target::Ollama => chat::tool(tool),
         Target::Anthropic => anthropic::tool(tool),
-        Target::Mcp => json!({"name": tool.id, "description": tool.description, "inputSchema": tool.parameters}),
+        Target::Mcp => json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}),
     }
 }
 
