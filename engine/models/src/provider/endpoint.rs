@@ -7,7 +7,7 @@ use std::time::Duration;
 use baton_types::config::{ProviderLimits, ProviderSettings, may_hold_key};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::profile::{Profile, provider_names};
+use super::profile::{NO_ADDRESS, Profile, provider_names};
 use super::{SetupError, Variable};
 use crate::secret::Secrets;
 
@@ -61,6 +61,10 @@ impl Endpoint {
     /// Returns the endpoint of `provider`, with its key.
     pub fn of(provider: &str, settings: Option<&ProviderSettings>, variable: Variable<'_>) -> Result<Self, SetupError> {
         let endpoint = Self::perhaps_without_key(provider, settings, variable)?;
+        if endpoint.url.starts_with(NO_ADDRESS) {
+            let variable = endpoint.profile.base_url_variable.unwrap_or_default().to_owned();
+            return Err(SetupError::AddressMissing { provider: endpoint.name, variable });
+        }
         let names_key = settings.is_some_and(|settings| settings.key_variable.is_some());
         let is_elsewhere = settings.is_some_and(|settings| is_elsewhere(provider, settings));
         if endpoint.key.is_none() && (names_key || (endpoint.profile.key.is_required && !is_elsewhere)) {

@@ -66,6 +66,14 @@ pub enum SetupError {
         /// The variable that has to hold it.
         variable: String,
     },
+    /// Each account has an address of its own, and none is given.
+    #[error("{provider} has an address for each account: set {variable} in the environment, or base_url in models.json")]
+    AddressMissing {
+        /// The provider.
+        provider: String,
+        /// The variable that can hold the address.
+        variable: String,
+    },
     /// The key, a header or the address cannot be used.
     #[error("{what} of {provider} cannot be used: {reason}")]
     Unusable {

@@ -4,6 +4,9 @@ use baton_schema::provider::{OfferLimits, Target};
 
 use crate::wire::{Cache, Dialect, Features};
 
+/// The address of a provider whose accounts have an address each. Nothing can have this address (RFC 6761).
+pub(super) const NO_ADDRESS: &str = "https://address.invalid";
+
 /// Built-in knowledge about a provider.
 #[derive(Debug)]
 pub struct Profile {
@@ -11,7 +14,7 @@ pub struct Profile {
     pub name: &'static str,
     /// Its dialect.
     pub dialect: Dialect,
-    /// The address before the path of a request.
+    /// The address before the path of a request; [`NO_ADDRESS`] where each account has its own.
     pub base_url: &'static str,
     /// A variable of the environment that holds another address.
     pub base_url_variable: Option<&'static str>,
@@ -104,7 +107,7 @@ const ANTHROPIC: OfferLimits = OfferLimits { tools: None, name: Some(64), descri
 const NO_LIMITS: OfferLimits = OfferLimits { tools: None, name: None, description: None };
 
 /// All providers.
-pub static PROFILES: [Profile; 15] = [
+pub static PROFILES: [Profile; 19] = [
     Profile {
         name: "anthropic",
         dialect: Dialect::Anthropic,
@@ -211,6 +214,30 @@ pub static PROFILES: [Profile; 15] = [
     compatible("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     // Gemini behind Google's own form of chat completions; `gemini` alone would be its own protocol.
     compatible("gemini-openai", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    // Azure's address with a version in the path, and a deployment as the model
+    // (<https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle>).
+    Profile {
+        base_url_variable: Some("AZURE_OPENAI_BASE_URL"),
+        key: KeyRule { variable: "AZURE_OPENAI_API_KEY", header: "api-key", is_required: true },
+        features: features("max_completion_tokens", true, true, true),
+        schemas: Target::OpenAi,
+        offers: OPENAI_CHAT,
+        ..compatible("azure", NO_ADDRESS, "AZURE_OPENAI_API_KEY")
+    },
+    // The addresses have a region (<https://docs.aws.amazon.com/bedrock/latest/userguide/inference-chat-completions.html>).
+    Profile {
+        base_url_variable: Some("BEDROCK_BASE_URL"),
+        features: features("max_completion_tokens", true, true, false),
+        ..compatible("bedrock", NO_ADDRESS, "AWS_BEARER_TOKEN_BEDROCK")
+    },
+    // The address has a project and a region, and the key is an access token of an hour
+    // (<https://cloud.google.com/vertex-ai/generative-ai/docs/start/openai>).
+    Profile { base_url_variable: Some("VERTEX_BASE_URL"), ..compatible("vertex", NO_ADDRESS, "VERTEX_ACCESS_TOKEN") },
+    Profile {
+        key: bearer("VLLM_API_KEY", false),
+        features: features("max_tokens", true, true, false),
+        ..compatible("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY")
+    },
     // llama.cpp's own server, that of llama-cpp-python, and whatever else speaks chat completions at an address that a config
     // gives. Templates of models are what they are, so contents are what every template knows.
     Profile {

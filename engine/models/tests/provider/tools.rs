@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_models::{ModelError, NoContents};
+use baton_models::{ModelError, NoContents, Providers, RunKey};
+use baton_types::config::ProvidedModel;
 use baton_types::id::{TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role};
@@ -10,7 +11,7 @@ use baton_types::model::{ModelRequest, ToolDefinition};
 use serde_json::{Value, json};
 
 use crate::server::{Received, Reply, Server};
-use crate::{at, model, request};
+use crate::{at, model, quick, request};
 
 /// Answer of the models in these tests: a call that omits one key, in the form of a strict schema.
 const INPUT: &str = r#"{"path":"a.md","note":null,"size":12345678901234567890.0,"kept":null}"#;
@@ -199,5 +200,34 @@ async fn what_a_provider_cannot_read_is_a_call_that_teaches_and_is_asked_for_onc
         let reason = call.malformed.as_deref().unwrap_or_default();
         assert!(call.tool == "save" && reason.contains("<function=save>{path: a}"), "{call:?}");
         assert_eq!(server.received().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_provider_with_an_address_for_each_account_is_reached_where_the_environment_says() {
+    for (name, address, key, header, value) in [
+        ("azure", "AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "api-key", "k-azure-test"),
+        ("bedrock", "BEDROCK_BASE_URL", "AWS_BEARER_TOKEN_BEDROCK", "authorization", "Bearer k-azure-test"),
+        ("vertex", "VERTEX_BASE_URL", "VERTEX_ACCESS_TOKEN", "authorization", "Bearer k-azure-test"),
+    ] {
+        let server = Server::start(|_, _| Reply::new(200, crate::hello())).await;
+        let url = format!("{}/openai/v1", server.url);
+        let provided = ProvidedModel { provider: name.to_owned(), model: "m".to_owned(), ..ProvidedModel::default() };
+        let model = |variable: &(dyn Fn(&str) -> Option<String> + Send + Sync)| {
+            Providers::new(quick()).model(RunKey::unique(), &provided, None, variable)
+        };
+        let error = model(&|name| (name == key).then(|| "k-azure-test".to_owned())).err().unwrap();
+        assert!(error.to_string().contains(&format!("set {address} in the environment")), "{error}");
+        let error = model(&|name| (name == address).then(|| url.clone())).err().unwrap();
+        assert!(error.to_string().contains(&format!("{name} needs a key: set {key}")), "{error}");
+        let found = |name: &str| match name {
+            name if name == address => Some(url.clone()),
+            name if name == key => Some("k-azure-test".to_owned()),
+            _ => None,
+        };
+        let turn = model(&found).unwrap().answer(&request(), &NoContents).await.unwrap();
+        let received = server.received().remove(0);
+        assert_eq!((turn.text.as_str(), received.path.as_str()), ("hello", "/openai/v1/chat/completions"));
+        assert_eq!(received.headers.get(header).map(String::as_str), Some(value));
     }
 }
