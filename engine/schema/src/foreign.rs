@@ -111,7 +111,13 @@ struct Names<'t> {
 impl Names<'_> {
     /// Gives `tool` an id and a name for models that no other tool has.
     fn give(&mut self, tool: &mut ForeignTool) {
-        let base = id_of(&tool.name);
+        let mut base = id_of(&tool.name);
+        if base.starts_with(ROUTE_PREFIX) {
+            tool.changes.push(Change::new("", format!("ids that begin with {ROUTE_PREFIX:?} belong to agents")));
+            base.insert_str(0, "tool_");
+            base.truncate(MAX_ID_LENGTH);
+            base.truncate(base.trim_end_matches(['_', '-']).len());
+        }
         let mut id = base.clone();
         while let Some(reason) = self.reason_against(&id) {
             let number = self.numbers.entry(base.clone()).and_modify(|number| *number += 1).or_insert(2);
@@ -136,7 +142,7 @@ impl Names<'_> {
     }
 
     fn is_used(&self, name: &str) -> bool {
-        self.ids.contains(&twin(name)) || (self.is_taken)(name) || name.starts_with(ROUTE_PREFIX)
+        self.ids.contains(&twin(name)) || (self.is_taken)(name) || name.starts_with(ROUTE_PREFIX) || name == ToolType::Root.as_str()
     }
 
     /// Returns the reason why no tool can have this id.
@@ -147,8 +153,7 @@ impl Names<'_> {
         if (self.is_taken)(id) {
             return Some(format!("{id:?} is a tool of the program"));
         }
-        let is_reserved = id.starts_with(ROUTE_PREFIX) || id == ToolType::Root.as_str();
-        is_reserved.then(|| format!("{id:?} is reserved: such names belong to the engine"))
+        (id == ToolType::Root.as_str()).then(|| format!("{id:?} is a name of the engine"))
     }
 }
 
@@ -261,7 +266,7 @@ mod tests {
 
     #[track_caller]
     fn imported(document: Value) -> Vec<ForeignTool> {
-        let tools = foreign_tools(&document, &|id| id == "echo").unwrap_or_else(|error| panic!("{error}")).tools;
+        let tools = foreign_tools(&document, &|id| id.eq_ignore_ascii_case("echo")).unwrap_or_else(|error| panic!("{error}")).tools;
         for tool in &tools {
             assert_eq!(read(&tool.input).err(), None, "{}", tool.input);
             assert_eq!(check_keywords(&tool.input), [], "{}", tool.input);
@@ -389,11 +394,11 @@ mod tests {
             [
                 ("a_b", Some("aB")),
                 ("a_b_2", None),
-                ("a-b", None),
+                ("a-b_3", None),
                 ("echo_2", None),
                 ("echo_3", None),
-                ("root_2", Some("root")),
-                ("route_to_x_2", None),
+                ("root_2", None),
+                ("tool_route_to_x", None),
                 ("repo_list", None),
                 ("repo_list_2", None),
                 ("tool", None),
