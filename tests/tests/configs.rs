@@ -27,6 +27,12 @@ const REVIEWED: &[(&str, &str, &str)] = &[
     ("rename", "/examples/*/documents/*", "any path may stand in an example's workspace"),
     ("delete", "/input_schema/**", "every keyword of JSON Schema may be absent"),
     ("delete", "/result_schema/**", "every keyword of JSON Schema may be absent"),
+    ("delete", "/settings/*/schema/**", "every keyword of JSON Schema may be absent"),
+    (
+        "rename",
+        "/settings/*/schema/additionalProperties/properties/*",
+        "a function reads its configurations by name: the tools' tests set them",
+    ),
     ("rename", "/returns/*", "an output's keys are known by examples alone: Rust's return type is not part of a registration"),
     ("rename", "/returns/*/properties/*", "likewise, within an output"),
     ("rename", "/returns/*/items/properties/*", "likewise, within an output"),

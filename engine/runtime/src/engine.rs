@@ -337,6 +337,7 @@ impl Services {
             mailbox: mpsc::unbounded_channel::<Message>().0,
             live: broadcast::channel(1).0.downgrade(),
             progress: broadcast::channel(1).0.downgrade(),
+            progress_from_start: Arc::default(),
             standing: watch::channel(Standing::Over(outcome)).1,
         }
     }

@@ -1,7 +1,7 @@
 //! A run as the rest of the program holds it: its entries, its outcome, and the ways to act on it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_machine::Run;
@@ -38,6 +38,8 @@ pub struct RunHandle {
     /// Weak, so that entries and progress end when the actor does.
     pub(crate) live: broadcast::WeakSender<Arc<Recorded>>,
     pub(crate) progress: broadcast::WeakSender<Arc<Progress>>,
+    /// The progress from the run's start on, until a watcher takes it.
+    pub(crate) progress_from_start: Arc<Mutex<Option<broadcast::Receiver<Arc<Progress>>>>>,
     pub(crate) standing: watch::Receiver<Standing>,
 }
 
@@ -244,10 +246,12 @@ impl RunHandle {
         }))
     }
 
-    /// Returns the progress of running calls, and the pauses before requests are sent again, from now on; `None` once the run no
-    /// longer proceeds here. A slow reader misses some.
+    /// Returns the progress of running calls, and the pauses before requests are sent again; `None` once the run no longer proceeds
+    /// here. It begins with the run for the first caller, and now for others. A slow reader misses some.
     pub fn progress(&self) -> Option<broadcast::Receiver<Arc<Progress>>> {
-        self.progress.upgrade().map(|progress| progress.subscribe())
+        let progress = self.progress.upgrade()?;
+        let from_start = self.progress_from_start.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Some(from_start.unwrap_or_else(|| progress.subscribe()))
     }
 
     /// Answers a question that waits for a person; returns when the answer is durable.

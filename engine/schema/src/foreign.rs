@@ -142,7 +142,10 @@ impl Names<'_> {
     }
 
     fn is_used(&self, name: &str) -> bool {
-        self.ids.contains(&twin(name)) || (self.is_taken)(name) || name.starts_with(ROUTE_PREFIX) || name == ToolType::Root.as_str()
+        self.ids.contains(&twin(name))
+            || (self.is_taken)(name)
+            || name.starts_with(ROUTE_PREFIX)
+            || name == ToolType::Root.as_str()
     }
 
     /// Returns the reason why no tool can have this id.
@@ -266,7 +269,8 @@ mod tests {
 
     #[track_caller]
     fn imported(document: Value) -> Vec<ForeignTool> {
-        let tools = foreign_tools(&document, &|id| id.eq_ignore_ascii_case("echo")).unwrap_or_else(|error| panic!("{error}")).tools;
+        let tools =
+            foreign_tools(&document, &|id| id.eq_ignore_ascii_case("echo")).unwrap_or_else(|error| panic!("{error}")).tools;
         for tool in &tools {
             assert_eq!(read(&tool.input).err(), None, "{}", tool.input);
             assert_eq!(check_keywords(&tool.input), [], "{}", tool.input);

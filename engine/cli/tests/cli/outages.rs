@@ -185,8 +185,7 @@ fn a_provider_that_comes_back_within_its_window_costs_the_run_nothing() {
     let busy = Does::Answers("503 Busy", "", "{}".to_owned());
     let asked = serve(listener, vec![busy.clone(), busy, well()]);
     let folder = folder(&format!("http://{address}/v1"), json!({"outage_seconds": 600}));
-    let ran =
-        folder.baton(&RUN).exits(0).says("hello").tells("mine answers again after").tells("s · mine failed with status 503");
+    let ran = folder.baton(&RUN).exits(0).says("hello").tells("mine answers again after").tells("mine failed with status 503");
     assert_eq!(asked.try_iter().count(), 3);
     ran.tells("backing off · attempt 2 · next in ").tells("backing off · attempt 3 · next in ");
 }

@@ -42,7 +42,7 @@ fn a_tool_has_a_name_for_models_that_no_other_tool_has() {
         assert_eq!(loaded.tools["note"].definition.name.as_deref(), expected, "{name}");
     }
     check_names(note, &[], &["1a", "_a", "a.b", "a b", "é"], "is not well-formed");
-    check_names(note, &[], &["", &"n".repeat(65)], "is out of range");
+    check_names(note, &[], &[&"n".repeat(65)], "is out of range");
     check_names(note, &[], &["root", "route_to_lead"], "is reserved for the engine's tools");
     let both = |name: &str| {
         note("shared").with(Role::Tool, "tools/other.json", config("other", name)).with(

@@ -1,7 +1,7 @@
 //! The start of an actor.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use baton_machine::Run;
 use baton_types::id::RunId;
@@ -47,7 +47,7 @@ impl Services {
         assert!(trusted.is_of(run.configs()), "a run proceeds by configs that were checked");
         let (sender, mailbox) = mpsc::unbounded_channel();
         let (live, _) = broadcast::channel(LIVE_ENTRIES);
-        let (progress, _) = broadcast::channel(LIVE_PROGRESS);
+        let (progress, from_start) = broadcast::channel(LIVE_PROGRESS);
         let (standing, stands) = watch::channel(Standing::Working);
         let durable = watch::Sender::new(run.last_seq());
         let handle = RunHandle {
@@ -57,6 +57,7 @@ impl Services {
             mailbox: sender.clone(),
             live: live.downgrade(),
             progress: progress.downgrade(),
+            progress_from_start: Arc::new(Mutex::new(Some(from_start))),
             standing: stands,
         };
         self.running().insert(id.clone(), handle.clone());
