@@ -138,7 +138,7 @@ fn encode(profile: &Profile, messages: &[Arc<Message>], contents: &HashMap<Conte
         tools: &[],
         result: None,
         settings: &settings,
-        max_output_tokens: 77,
+        max_output_tokens: Some(77),
         stream: false,
         features: profile.features,
     };
