@@ -139,7 +139,14 @@ impl Failure {
         match error {
             StoreError::UnknownRun(run) => Self::not_found("run", run.as_str(), []),
             error @ StoreError::Held { .. } => Self::Refused(error.to_string()),
-            error => Self::Store(error.to_string()),
+            error => Self::Store(match error.to_string() {
+                reason if reason.contains("readonly database") => {
+                    "the store cannot be written to: its runs can be read, but none can be started or changed; make its file and its folder \
+                     writable, or choose another store with --store FILE"
+                        .to_owned()
+                }
+                reason => reason,
+            }),
         }
     }
 

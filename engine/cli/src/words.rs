@@ -64,8 +64,12 @@ pub(crate) fn beside(label: Text, lines: impl IntoIterator<Item = Text>) -> Vec<
     lines.into_iter().map(|line| text!("{}{}", label.take().unwrap_or_default().padded(LABEL), line).trimmed_end()).collect()
 }
 
-/// Renders commands after `label`: as many on a line as fit into `width` characters, and none of them in two parts.
+/// Renders commands after `label`: as many on a line as fit into `width` characters, and none of them in two parts. If one of them
+/// does not fit after the label, all begin on the next line.
 pub(crate) fn commands(label: Text, commands: &[String], width: usize) -> Vec<Text> {
+    if commands.iter().any(|command| LABEL + command.chars().count() > width) {
+        return std::iter::once(label).chain(commands.iter().map(|command| text!("{command}"))).collect();
+    }
     let mut lines: Vec<String> = Vec::new();
     for command in commands {
         match lines.last_mut() {
@@ -132,7 +136,7 @@ mod tests {
         };
         assert_eq!(shown(80), ["next:       baton show 7k2f · baton doc ls 7k2f"]);
         assert_eq!(shown(40), ["next:       baton show 7k2f", "            baton doc ls 7k2f"]);
-        assert_eq!(shown(10), ["next:       baton show 7k2f", "            baton doc ls 7k2f"]);
+        assert_eq!(shown(10), ["next:", "baton show 7k2f", "baton doc ls 7k2f"]);
     }
 
     #[test]

@@ -69,8 +69,8 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
     let screen = place.screen;
     let documents = view.handed_off();
     if screen.is_text() {
-        screen.tell(&view.headline());
         let width = terminal::width();
+        view.headline(width).iter().for_each(|line| screen.tell(line));
         if view.run.ended().is_some() {
             outcome(view, place)?;
         }

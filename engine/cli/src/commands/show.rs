@@ -82,7 +82,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
         screen.text(&line)?;
     }
     screen.text(&text!(""))?;
-    screen.text(&view.headline())?;
+    view.headline(width).iter().try_for_each(|line| screen.text(line))?;
     outcome(view, place)?;
     screen.text(&text!(""))?;
     let documents: Vec<_> = view.run.documents().iter().map(|(_, document)| document.current().as_ref()).collect();

@@ -226,7 +226,7 @@ impl RunView {
                 width,
             ));
         }
-        lines.push(text!("{}{}", text!("look").padded(words::LABEL), failure.command));
+        lines.extend(words::commands(text!("look"), &[failure.command], width));
         lines
     }
 }

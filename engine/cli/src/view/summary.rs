@@ -38,8 +38,8 @@ impl RunView {
         }
     }
 
-    /// Renders one line with the end of the run, and the numbers of its agents, tasks, turns and calls.
-    pub(crate) fn headline(&self) -> Text {
+    /// Renders the end of the run, and the numbers of its agents, tasks, turns and calls, wrapped between words at `width`.
+    pub(crate) fn headline(&self, width: usize) -> Vec<Text> {
         let how = match (self.run.ended(), self.status()) {
             (Some(ended), _) if ended.limit.is_some() => {
                 let limit = ended.limit.map(|limit| limit.to_string()).unwrap_or_default();
@@ -55,14 +55,15 @@ impl RunView {
             (None, _) => style::busy("● not finished"),
         };
         let agents: std::collections::BTreeSet<&AgentId> = self.run.graph().iter().filter_map(Task::agent).collect();
-        text!(
-            "{}   {} · {} · {} · {}",
-            how,
+        let numbers = format!(
+            "{} · {} · {} · {}",
             words::counted(agents.len(), "agent"),
             words::counted(self.rows.len(), "task"),
             words::counted(self.run.totals().turns as usize, "turn"),
             words::counted(self.calls, "call"),
-        )
+        );
+        let line = text!("{}   {numbers}", how);
+        if line.width() <= width { vec![line] } else { vec![how, text!("  {numbers}")] }
     }
 
     /// Returns the providers for which the run stopped.

@@ -147,7 +147,7 @@ fn widths(lines: &[Line], width: usize) -> [usize; COLUMNS] {
         (Column::State, 1, short_state(0).min(18)),
         (Column::Task, task, task),
         (Column::Lead, 1, lead),
-        (Column::State, 1, short_state(24).min(24)),
+        (Column::State, 1, short_state(26).min(26)),
         (Column::Tokens, tokens, tokens),
         (Column::Cost, cost, cost),
         (Column::Step, step.min(10), step.min(16)),

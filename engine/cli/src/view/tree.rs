@@ -147,7 +147,8 @@ impl RunView {
                     _ => vec![tasks],
                 };
                 if let Some(waited) = since.map(|since| now.since(since)).filter(|waited| *waited >= SHOWN_WAIT) {
-                    wordings.insert(0, format!("{} · {}", wordings[0], words::elapsed(waited)));
+                    let waited = words::elapsed(waited);
+                    wordings = wordings.into_iter().flat_map(|words| [format!("{words} · {waited}"), words]).collect();
                 }
                 wordings
             }

@@ -105,6 +105,8 @@ fn a_store_that_cannot_be_written_to_can_be_read() {
             assert_eq!(ran.stdout, expected, "{command:?}");
         }
     }
+    let write = Ran::from(as_somebody(&folder, &["run", "writing"]).output().unwrap()).exits(1);
+    write.tells("the store cannot be written to: its runs can be read").tells("--store FILE");
     // A log with commits cannot be read there, and must not be ignored.
     fs::set_permissions(store.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(store.with_extension("db-wal"), [0; 64]).unwrap();
