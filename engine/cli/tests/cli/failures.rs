@@ -82,9 +82,9 @@ fn a_run_of_2_000_tasks_is_folded_into_counts_that_are_right() {
     let call = |number: usize| json!({"tool": "route_to_worker", "input": {"request": format!("Part {number}")}});
     let calls: Vec<Value> = (0..WORKERS).map(call).collect();
     let done = handoff(json!({"summary": "done"}));
-    // Three workers use their last turn, so they are partial.
+    // Three workers do something else in their last turn, so they are partial.
     let echo = json!({"calls": [{"tool": "echo", "input": {"message": "x"}}]});
-    let stuck = json!([{"when": "request in ['Part 5', 'Part 6', 'Part 7']", "turns": [echo, done]}]);
+    let stuck = json!([{"when": "request in ['Part 5', 'Part 6', 'Part 7']", "turns": [echo, echo]}]);
     let script = json!({"lead": {"turns": [{"calls": calls}, done]}, "worker": {"turns": [done], "cases": stuck}});
     let limits =
         json!({"limits": {"children": 3_000, "live_tasks": 3_000, "calls": 9_000, "turns": 9_000, "parallel_calls": 3_000}});
