@@ -39,7 +39,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
             "baton-files",
         ],
     ),
-    ("baton-tools", &["baton-types", "baton-tool", "baton-models", "baton-macros"]),
+    ("baton-tools", &["baton-types", "baton-files", "baton-tool", "baton-models", "baton-macros"]),
     // The program links everything.
     (
         "baton",

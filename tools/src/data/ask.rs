@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use baton_macros::tool;
-use baton_tool::{ModelAsk, ModelReply, ToolContext, ToolError, ToolErrorKind};
+use baton_tool::{ModelAsk, ToolContext, ToolError, ToolErrorKind};
 use baton_types::document::DocumentVersion;
-use baton_types::model::Usage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::exchange::Exchange;
 use super::parts::{PartSettings, PartsRead, read_texts};
 use super::query::{QueryOutput, format_of, query};
 use crate::models::{Choice, UsageOutput, asked, cost_estimate, is_cut};
@@ -174,17 +174,6 @@ impl Sources {
     }
 }
 
-/// Requests for one answer, and their total usage.
-pub(super) struct Exchange<'c> {
-    pub(super) context: &'c ToolContext,
-    /// Model and settings of the requests.
-    pub(super) ask: ModelAsk,
-    /// The last reply, with what all of them used and cost.
-    reply: Option<ModelReply>,
-    /// Number of requests.
-    requests: usize,
-}
-
 impl Exchange<'_> {
     async fn say(&mut self, ask: ModelAsk) -> Result<String, ToolError> {
         let reply = asked(self.context, ask).await?;
@@ -195,20 +184,6 @@ impl Exchange<'_> {
             return Err(ToolError::new(format!("{model}: the answer was cut at max_tokens")));
         }
         Ok(text)
-    }
-
-    /// Adds what a reply used and cost.
-    pub(super) fn count(&mut self, reply: ModelReply) {
-        self.requests += 1;
-        let before = self.reply.take();
-        let mut usage: Usage = before.as_ref().map(|reply| reply.usage).unwrap_or_default();
-        usage.add(&reply.usage);
-        // Money whose amount is not known in part is not known.
-        let cost = match before {
-            Some(before) => before.cost.zip(reply.cost).map(|(before, now)| before.plus(now)),
-            None => reply.cost,
-        };
-        self.reply = Some(ModelReply { usage, cost, ..reply });
     }
 
     /// Returns the SQL for `question`, corrected until it runs, its rows, and the number of attempts.
@@ -297,9 +272,10 @@ fn statement(said: &str) -> &str {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use baton_tool::ModelReply;
     use baton_tool::testing::{TestContext, block_on};
     use baton_types::message::Part;
-    use baton_types::model::FinishReason;
+    use baton_types::model::{FinishReason, Usage};
     use baton_types::money::Money;
 
     use super::*;

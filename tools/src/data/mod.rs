@@ -5,6 +5,7 @@
 mod ask;
 mod chart;
 mod delimited;
+mod exchange;
 mod json_rows;
 mod names;
 mod parts;

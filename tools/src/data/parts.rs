@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::ask::Exchange;
+use super::exchange::Exchange;
 use crate::files::pages;
 use crate::models::{asked, is_cut};
 

@@ -10,8 +10,6 @@ mod pdf;
 mod process;
 mod xlsx;
 
-pub(crate) use process::read_here;
-
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -168,6 +166,11 @@ pub(crate) async fn text_of(context: &ToolContext, path: &str) -> Result<Documen
     let form =
         form.map_err(|reason| ToolError::new(format!("document {path} cannot be read as {}: {reason}", format.as_str())))?;
     Ok(DocumentText::Form(format, form))
+}
+
+/// Reads a document outside of a call. This thread waits for the process that reads it. The error is the reason why it cannot be read.
+pub(crate) fn read_here(format: Format, content: &Content) -> Result<TextForm, String> {
+    process::read_here(format, content)
 }
 
 /// A cached result of reading a document.

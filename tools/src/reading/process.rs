@@ -45,7 +45,7 @@ pub(super) async fn read(context: &ToolContext, format: Format, content: Content
 }
 
 /// Reads `content` in a process of its own, which this thread waits for. The error is the reason why it cannot be read.
-pub(crate) fn read_here(format: Format, content: &Content) -> Result<TextForm, String> {
+pub(super) fn read_here(format: Format, content: &Content) -> Result<TextForm, String> {
     let mut reader = start(format, content)?;
     let (input, output) = reader.pipes().ok_or(NO_PIPES)?;
     let answer = exchange(input, output, content).map_err(not_started)?;
