@@ -19,12 +19,18 @@ pub(crate) struct InitArgs {
     /// Create a Rust crate of this name instead. It builds a Baton program with your own tools
     #[arg(long, value_name = "NAME", conflicts_with = "dir")]
     rust: Option<String>,
+    /// Folder with the source code of Baton that the crate depends on [default: the published version]
+    #[arg(long, value_name = "DIR", requires = "rust", value_hint = ValueHint::DirPath)]
+    source: Option<PathBuf>,
 }
 
 /// Creates the project or the crate.
 pub(crate) fn run(args: &InitArgs, place: &Place) -> Result<Exit, Failure> {
     let (written, next) = match &args.rust {
-        Some(name) => (crate_files(name, place)?.write(place)?, crate_next(name)),
+        Some(name) => {
+            let source = args.source.as_deref().map(|source| Checkout::at(&place.current.join(source))).transpose()?;
+            (crate_files(name, source.as_ref(), place)?.write(place)?, crate_next(name, source.is_some()))
+        }
         None => (project_files(place, &args.dir).write(place)?, project_next(&args.dir)),
     };
     scaffold::report(place, &written, &next)?;
@@ -44,46 +50,63 @@ fn project_next(dir: &Path) -> Vec<String> {
     if dir == Path::new(".") { vec![run] } else { vec![format!("cd {}", quoted(&dir.to_string_lossy())), run] }
 }
 
-fn crate_files(name: &str, place: &Place) -> Result<Scaffold, Failure> {
+/// A folder with the source code of Baton.
+struct Checkout(PathBuf);
+
+impl Checkout {
+    fn at(folder: &Path) -> Result<Self, Failure> {
+        let package = folder.join(PACKAGE);
+        if !package.join("Cargo.toml").is_file() {
+            return Err(Failure::Usage(format!(
+                "{} has no {PACKAGE}/Cargo.toml; name the folder of Baton's source code, such as a clone of its repository",
+                folder.display()
+            )));
+        }
+        folder.canonicalize().map(Self).map_err(|error| Failure::file(folder, error))
+    }
+}
+
+/// The folder of this package in its repository.
+const PACKAGE: &str = "engine/cli";
+
+fn crate_files(name: &str, source: Option<&Checkout>, place: &Place) -> Result<Scaffold, Failure> {
     let folder = PathBuf::from(name);
     let package = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     scaffold::check_id("a crate", &package, 64)?;
     let mut files = Scaffold::new(place.current.join(&folder));
-    let baton = dependency();
+    // Never the folder that this program was built in: it is on another machine, or gone.
+    let baton = match source {
+        Some(Checkout(folder)) => format!("{{ path = {:?} }}", folder.join(PACKAGE).display().to_string()),
+        None => format!("{:?}", env!("CARGO_PKG_VERSION")),
+    };
     files.add_template(embedded::CRATE, |text| text.replace("__NAME__", &package).replace("__BATON__", &baton));
-    // The dependency versions with which this program was built and tested.
-    if let Some(lock) = checkout().and_then(|checkout| std::fs::read_to_string(checkout.join("../../Cargo.lock")).ok()) {
+    // The dependency versions with which that source code was tested.
+    if let Some(lock) = source.and_then(|Checkout(folder)| std::fs::read_to_string(folder.join("Cargo.lock")).ok()) {
         files.add("Cargo.lock", lock);
     }
     add_schemas(&mut files);
     Ok(files)
 }
 
-fn crate_next(name: &str) -> Vec<String> {
-    vec![
+fn crate_next(name: &str, has_source: bool) -> Vec<String> {
+    let until_published = (!has_source).then(|| {
+        format!(
+            "until version {} is published: name a checkout or a git revision in {name}/Cargo.toml",
+            env!("CARGO_PKG_VERSION")
+        )
+    });
+    let mut next: Vec<String> = until_published.into_iter().collect();
+    next.extend([
         format!("cd {name}"),
         "cargo run -- tool call vowel_count --text hello".to_owned(),
         "cargo run -- run count".to_owned(),
         "cargo run -- new tool word_count".to_owned(),
-    ]
+    ]);
+    next
 }
 
 fn add_schemas(files: &mut Scaffold) {
     for (name, text) in embedded::SCHEMAS {
         files.add(Path::new("schemas").join(name), *text);
-    }
-}
-
-/// Returns the source folder of this program, if it still exists.
-fn checkout() -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    folder.join("Cargo.toml").is_file().then_some(folder)
-}
-
-/// Returns the crate's dependency on this package, as the value in `Cargo.toml`.
-fn dependency() -> String {
-    match checkout() {
-        Some(folder) => format!("{{ path = {:?} }}", folder.display().to_string()),
-        None => format!("{:?}", env!("CARGO_PKG_VERSION")),
     }
 }

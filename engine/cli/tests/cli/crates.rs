@@ -21,9 +21,51 @@ fn cargo(crate_folder: &Path, arguments: &[&str]) -> Ran {
 }
 
 #[test]
+fn a_new_crate_depends_on_a_version_and_on_no_folder_of_another_machine() {
+    let folder = Folder::new();
+    let ran = folder.baton(&["init", "--rust", "mytools"]).exits(0).tells("until version");
+    let manifest = folder.read("mytools/Cargo.toml");
+    let dependency = manifest.lines().find(|line| line.starts_with("baton = ")).unwrap();
+    assert_eq!(dependency, format!("baton = {:?}", env!("CARGO_PKG_VERSION")));
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_str().unwrap();
+    assert!(!manifest.contains(built_in) && !ran.stderr.contains(built_in), "{manifest}");
+    assert!(!folder.path().join("mytools/Cargo.lock").exists(), "the lock of another folder's packages is of no use");
+    folder.baton(&["init", "--rust", "other", "--source", "mytools"]).exits(2).tells("mytools has no engine/cli/Cargo.toml");
+    assert!(!folder.path().join("other").exists());
+}
+
+/// Returns the parts of an ELF program that it has in memory when it runs: no debug information, which names source files.
+#[cfg(target_os = "linux")]
+fn loaded_parts(program: &[u8]) -> Vec<&[u8]> {
+    let number = |at: usize, bytes: usize| {
+        program[at..at + bytes].iter().rev().fold(0_usize, |number, byte| number << 8 | usize::from(*byte))
+    };
+    let (headers, size, count) = (number(0x28, 8), number(0x3a, 2), number(0x3c, 2));
+    let sections = (0..count).map(|index| headers + index * size);
+    // In memory (SHF_ALLOC), and with content in the file (not SHT_NOBITS).
+    let loaded = sections.filter(|at| number(at + 8, 8) & 2 != 0 && number(at + 4, 4) != 8);
+    loaded.map(|at| &program[number(at + 0x18, 8)..][..number(at + 0x20, 8)]).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_folder_of_the_build_is_not_in_the_program() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_baton")).unwrap();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_str().unwrap();
+    let parts = loaded_parts(&program);
+    let holds = |text: &str| parts.iter().any(|part| part.windows(text.len()).any(|window| window == text.as_bytes()));
+    assert!(holds("Folder of the project"), "the texts of the program are among these parts");
+    assert!(!holds(workspace), "{workspace} is in the program");
+}
+
+#[test]
 fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message() {
     let folder = Folder::new();
-    folder.baton(&["init", "--rust", "mytools"]).exits(0).says("mytools/src/tools/vowel_count.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    folder
+        .baton(&["init", "--rust", "mytools", "--source", source.to_str().unwrap()])
+        .exits(0)
+        .says("mytools/src/tools/vowel_count.rs");
     let home = folder.path().join("mytools");
     let mut new = folder.command(&["new", "tool", "word_count"]);
     new.current_dir(&home);
