@@ -86,7 +86,7 @@ fn jobs() -> Vec<PathBuf> {
 fn sources(job: &Path) -> Sources {
     let builtin = builtin();
     let builtin: Vec<_> = builtin.iter().map(|(path, text)| (Origin::BuiltIn, path.as_str(), text.as_str())).collect();
-    read_job(job, &builtin).unwrap().0
+    read_job(job, &builtin, None).unwrap().0
 }
 
 fn load_all(sources: &Sources) -> Result<(), Faults> {
@@ -357,7 +357,7 @@ fn two_faults_in_each_of_three_files_are_six_messages_in_one_go() {
     write("tools/echo.json", r#"{ "tool_id": "echo", "timeout_seconds": 0, "tags": "all" }"#);
     let builtin = builtin();
     let builtin: Vec<_> = builtin.iter().map(|(path, text)| (Origin::BuiltIn, path.as_str(), text.as_str())).collect();
-    let (sources, _) = read_job(folder.path(), &builtin).unwrap();
+    let (sources, _) = read_job(folder.path(), &builtin, None).unwrap();
     let faults = load_all(&sources).unwrap_err();
     let shown = faults.to_string();
     assert_eq!(faults.len(), 6, "{shown}");

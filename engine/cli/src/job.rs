@@ -1,11 +1,11 @@
 //! Loads jobs for commands: their folders, the program's tool configs, and the faults. Maps errors to failures of a command.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{Faults, Role, Sources, Unconfigured, load_tools};
-use baton_runtime::folder::{FolderError, JobFolder, read_job};
+use baton_runtime::folder::{FolderError, JobFolder, read_job, read_project};
 use baton_runtime::{InitialDocument, LoadedJob, with_unfit_tools};
 use baton_tool::registered_functions;
 use baton_types::config::{Origin, Tool};
@@ -15,6 +15,7 @@ use baton_types::id::ToolId;
 use crate::app::engine::{engine, run_failure};
 use crate::exit::Failure;
 use crate::place::Place;
+use crate::project::JobProject;
 use crate::runs::FoundRun;
 use crate::shell::baton;
 use crate::text::text;
@@ -61,7 +62,9 @@ fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, J
     let configs = place.tool_configs(Some(&folder))?;
     // Faults show this path, so it is the path that the person would type.
     let shown = place.shown(&folder);
-    let (mut sources, files) = read_job(&folder_to_read(place, &shown, &folder), &configs.borrowed()).map_err(folder_failure)?;
+    let project = project_of(place, &folder)?;
+    let (mut sources, files) =
+        read_job(&folder_to_read(place, &shown, &folder), &configs.borrowed(), project.as_deref()).map_err(folder_failure)?;
     if let Some((path, content)) = environment::user_models()? {
         sources.add_from(Origin::Person, Role::UserModels, path, content);
     }
@@ -92,17 +95,35 @@ fn checked(place: &Place, sources: Sources, files: &JobFolder) -> Result<Checked
 }
 
 /// Returns the relative path of the folder, if the process runs in the place's current folder; else the absolute one.
-fn folder_to_read(place: &Place, shown: &str, folder: &Path) -> std::path::PathBuf {
+fn folder_to_read(place: &Place, shown: &str, folder: &Path) -> PathBuf {
     match std::env::current_dir() {
         Ok(current) if current == place.current => Path::new(shown).to_owned(),
         _ => folder.to_owned(),
     }
 }
 
-/// Loads the program's tools without those of any job, by id.
+/// Returns the folder of the project of the job in `folder`, as the person would type it.
+fn project_of(place: &Place, folder: &Path) -> Result<Option<PathBuf>, Failure> {
+    let Ok(folder) = folder.canonicalize() else { return Ok(None) };
+    let project = JobProject::of(place, &folder)?;
+    Ok(project.map(|project| folder_to_read(place, &place.shown(&project.folder), &project.folder)))
+}
+
+/// Returns the tool configs of the program and the files that the jobs of the project share, and the project's folder.
+pub(crate) fn without_job(place: &Place) -> Result<(Sources, Option<PathBuf>), Failure> {
+    let configs = place.tool_configs(None)?;
+    let Some(project) = project_of(place, &place.current)? else {
+        let mut sources = Sources::default();
+        configs.add_to(&mut sources);
+        return Ok((sources, None));
+    };
+    let (sources, folder) = read_project(&project, &configs.borrowed()).map_err(folder_failure)?;
+    Ok((sources, Some(folder.path().to_owned())))
+}
+
+/// Loads the program's tools and those of the project, by id.
 pub(crate) fn tools(place: &Place) -> Result<BTreeMap<ToolId, Arc<Tool>>, Failure> {
-    let mut sources = Sources::default();
-    place.tool_configs(None)?.add_to(&mut sources);
+    let (sources, _) = without_job(place)?;
     load_tools(&sources, &registered_functions(), Unconfigured::Refused).map_err(|faults| Failure::Faults(faults.to_string()))
 }
 
@@ -115,7 +136,8 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     };
     let pinned = engine.pinned_sources(started).await.map_err(run_failure)?;
     let configs = place.tool_configs(Some(Path::new(folder)))?;
-    let now = read_job(Path::new(folder), &configs.borrowed()).ok().map(|(sources, _)| sources);
+    let project = project_of(place, Path::new(folder))?;
+    let now = read_job(Path::new(folder), &configs.borrowed(), project.as_deref()).ok().map(|(sources, _)| sources);
     let own = |sources: &Sources| -> Vec<(Role, String, String)> {
         let others = [Role::BuiltinTool, Role::RunLimits, Role::RunScript, Role::UserModels];
         let own = sources.files().filter(|source| !others.contains(&source.role));

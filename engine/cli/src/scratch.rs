@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_config::{Role, Sources};
+use baton_config::Role;
 use baton_models::FunctionModel;
 use baton_runtime::{InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
@@ -54,21 +54,17 @@ impl Called {
 /// Returns a job whose only agent may call `tool`. It has the tools, agents and documents of the job `name`, or else the tools
 /// of the program.
 pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<LoadedJob, Failure> {
-    let mut sources = Sources::default();
     let mut config = json!({"models": {}});
-    let (mut folder, mut documents) = (None, Vec::new());
+    let (mut sources, folder, documents);
     if let Some(name) = name {
         let original = job::load(place, name)?;
-        for source in original.sources().files() {
-            match source.role {
-                Role::Job => config = serde_json::from_str(&source.text).unwrap_or(config),
-                _ => sources.add_source(source.clone()),
-            }
-        }
-        original.configs.job.documents.iter().for_each(|document| sources.add_existing(document.file.as_str()));
+        let of_job = original.sources().of(Role::Job).next();
+        config = of_job.and_then(|source| serde_json::from_str(&source.text).ok()).unwrap_or(config);
+        sources = original.sources().clone().without(Role::Job);
         (folder, documents) = (original.folder, original.documents);
     } else {
-        place.tool_configs(None)?.add_to(&mut sources);
+        (sources, folder) = job::without_job(place)?;
+        documents = Vec::new();
         if let Some((path, content)) = environment::user_models()? {
             sources.add_from(Origin::Person, Role::UserModels, path, content);
         }

@@ -7,7 +7,7 @@ use baton_types::config::{Agent, Approver, Job, ModelSpec, MoneyHolder, Tool, ou
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
-use baton_types::model::Offer;
+use baton_types::model::{Offer, ToolDefinition};
 use baton_types::path::DocumentPath;
 use baton_types::principal::RESERVED_AGENT_IDS;
 use baton_types::schema::Schema;
@@ -15,8 +15,8 @@ use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value};
 
 use crate::fault::{Fault, FaultKind};
-use crate::form::{AgentForm, GrantForm, PromptForm};
-use crate::loader::{Loader, ReadAgent};
+use crate::form::{AgentForm, FullGrantForm, GrantForm, PromptForm};
+use crate::loader::{Loader, Read, ReadAgent};
 use crate::models::unknown_provider;
 use crate::price::money_limit;
 use crate::reader::{Spot, Text, pointer};
@@ -31,12 +31,18 @@ const MAX_OUTPUT_TOKENS: u64 = 1_000_000_000;
 
 impl<'s> Loader<'s> {
     /// Joins the agents with their prompts, models and tools. Without a job, faults that depend on it are not reported
-    /// again.
+    /// again. Neither are they for an agent of the project that the job does not use: it is no agent of the job.
     pub(crate) fn load_agents(&mut self, job: Option<&Job>) -> BTreeMap<AgentId, Arc<Agent>> {
+        let used = self.used_agents(job);
         let read = std::mem::take(&mut self.agents);
         let mut agents = BTreeMap::new();
         for (id, agent) in &read {
-            if let Some(agent) = agent.form.as_ref().and_then(|form| self.load_agent(form, agent, job)) {
+            let Some(form) = &agent.form else { continue };
+            let (is_used, money_limits) = (used.contains(id), self.money_limits.len());
+            let loaded = self.load_agent(form, agent, job.filter(|_| is_used));
+            if !is_used {
+                self.money_limits.truncate(money_limits);
+            } else if let Some(agent) = loaded {
                 agents.insert(AgentId::new(id.as_str()), Arc::new(agent));
             }
         }
@@ -44,21 +50,36 @@ impl<'s> Loader<'s> {
         agents
     }
 
+    /// Returns the ids of the job's own agents, and of those of the project that they or the root may lead to.
+    fn used_agents(&self, job: Option<&Job>) -> BTreeSet<String> {
+        let own = self.agents.iter().filter(|(_, agent)| !agent.is_shared()).map(|(id, _)| id.as_str());
+        let mut open: Vec<&str> = own.chain(job.map(|job| job.root.as_str())).collect();
+        let mut used = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if !used.insert(id.to_owned()) {
+                continue;
+            }
+            let grants = self.agents.get(id).and_then(|agent| agent.form.as_ref()).into_iter().flat_map(|form| &form.tools);
+            open.extend(grants.filter_map(|grant| Some(self.tools.get(grant.tool())?.agent.as_ref()?.as_str())));
+        }
+        used
+    }
+
     fn load_agent(&mut self, form: &AgentForm, agent: &ReadAgent<'s>, job: Option<&Job>) -> Option<Agent> {
-        let text = &agent.read.text;
         if RESERVED_AGENT_IDS.contains(&form.agent_id.as_str()) {
             let id = &form.agent_id;
             let message =
                 format!("the agent id \"{id}\" is reserved: Baton shows a person, the engine or a part of a run by that name");
-            let fault = text.fault(FaultKind::ReservedName, "/agent_id", Spot::Value, message);
+            let fault = agent.text("/agent_id").fault(FaultKind::ReservedName, "/agent_id", Spot::Value, message);
             self.faults
                 .push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
         }
-        let system_prompt = self.prompt(form, text, job);
-        let (tools, approvals) = self.granted(form, text);
+        let system_prompt = self.prompt(form, agent, job);
+        let (tools, approvals) = self.granted(form, agent.text("/tools"));
         if let Some(job) = job
             && job.model(&form.model).is_none()
         {
+            let text = agent.text("/model");
             let message = format!("agent \"{}\" uses the model \"{}\", which the job does not define", form.agent_id, form.model);
             let fault = text.fault(FaultKind::UnknownModel, "/model", Spot::Value, message);
             self.faults.push(if form.model.contains(':') {
@@ -69,18 +90,18 @@ impl<'s> Loader<'s> {
         }
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Agent(AgentId::new(form.agent_id.as_str()));
-            self.money_limits.push(money_limit(text, holder));
+            self.money_limits.push(money_limit(agent.text("/limits"), holder));
         }
-        self.check_max_tokens(form, text);
+        self.check_max_tokens(form, agent.text("/settings"));
         let mut all_settings = match job.and_then(|job| job.models.get(&form.model)) {
             Some(ModelSpec::Provided(model)) => model.settings.clone(),
             Some(ModelSpec::Scripted { .. }) | None => Map::new(),
         };
         all_settings.extend(form.settings.clone().unwrap_or_default());
         if let Some(settings) = &form.settings {
-            self.check_settings(settings, "/settings", text);
+            self.check_settings(settings, "/settings", agent.text("/settings"));
         }
-        let result_schema = self.result_schema(form, text);
+        let result_schema = self.result_schema(form, agent.text("/result_schema"));
         let system_prompt = system_prompt?;
         let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Offer {
             tools.values().filter(|tool| chosen(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
@@ -121,7 +142,8 @@ impl<'s> Loader<'s> {
     }
 
     /// Returns the template of the system prompt, from the config or its own file.
-    fn prompt(&mut self, form: &AgentForm, text: &Text<'s>, job: Option<&Job>) -> Option<String> {
+    fn prompt(&mut self, form: &AgentForm, agent: &ReadAgent<'s>, job: Option<&Job>) -> Option<String> {
+        let Read { text, is_shared, .. } = agent.holder("/system_prompt");
         let scope = match job {
             Some(job) => Scope::of_prompt(job.inputs.keys().map(String::as_str)),
             None => Scope::of_prompt([]).with_any_input(),
@@ -132,7 +154,8 @@ impl<'s> Loader<'s> {
                 Some(prompt.clone())
             }
             PromptForm::File(file) => {
-                let source = self.find_file(Role::Prompt, &file.file, text, "/system_prompt/file", "prompt")?;
+                let role = if *is_shared { Role::SharedPrompt } else { Role::Prompt };
+                let source = self.find_file(role, &file.file, text, "/system_prompt/file", "prompt")?;
                 let prompt = Text::new(self.sources.display(source), &source.text);
                 if let Some(at) = source.invalid_at {
                     let fault = Fault::of_file(FaultKind::Syntax, &prompt.file, "the file is not text in UTF-8");
@@ -168,9 +191,10 @@ impl<'s> Loader<'s> {
         }
         let message = format!("the {what} file \"{path}\" does not exist");
         let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
-        let candidates: Vec<&str> = known.keys().copied().chain(self.sources.candidates()).collect();
+        let nearby = self.sources.candidates().filter(|_| !role.is_shared());
+        let candidates: Vec<&str> = known.keys().copied().chain(nearby).collect();
         let mut fault = fault.near(path, candidates);
-        fault.expected = Some(format!("a file {}", self.sources.display_path(path)));
+        fault.expected = Some(format!("a file {}", self.sources.display_path(role, path)));
         self.faults.push(fault);
         None
     }
@@ -224,8 +248,12 @@ impl<'s> Loader<'s> {
                 self.faults.push(text.fault(FaultKind::SameId, &place, Spot::Value, message));
                 continue;
             }
-            if let Some(tool) = self.tools.get(id.as_str()) {
-                granted.insert(tool.id.clone(), Arc::clone(tool));
+            if let Some(tool) = self.tools.get(id.as_str()).map(Arc::clone) {
+                let offered = match grant {
+                    GrantForm::Full(full) => self.reworded(&tool, full, &at, text),
+                    GrantForm::Tool(_) => Arc::clone(&tool),
+                };
+                granted.insert(tool.id.clone(), offered);
                 if let Some(approver) = approval {
                     approvals.insert(tool.id.clone(), approver);
                     if !may_need_approval(tool.tool_type) {
@@ -245,6 +273,32 @@ impl<'s> Loader<'s> {
             }
         }
         (granted, approvals)
+    }
+
+    /// Returns `tool` with the descriptions of `grant`, which is at `place`. Nothing else of the tool changes for the agent.
+    fn reworded(&mut self, tool: &Arc<Tool>, grant: &FullGrantForm, place: &str, text: &Text<'s>) -> Arc<Tool> {
+        if grant.description.is_none() && grant.parameters.is_empty() {
+            return Arc::clone(tool);
+        }
+        let mut input_schema = tool.definition.input_schema.value();
+        for (name, words) in &grant.parameters {
+            let parameters = input_schema.get_mut("properties").and_then(Value::as_object_mut);
+            let parameter = parameters.and_then(|parameters| parameters.get_mut(name)).and_then(Value::as_object_mut);
+            if let Some(parameter) = parameter {
+                parameter.insert("description".to_owned(), Value::from(words.description.as_str()));
+                continue;
+            }
+            let place = format!("{place}{}", pointer(&["parameters", name]));
+            let message = format!("tool \"{}\" has no parameter {} to describe", tool.id, show(&Value::from(name.as_str())));
+            let fault = text.fault(FaultKind::UnknownKey, &place, Spot::Key, message);
+            let known = tool.definition.input_schema.value();
+            let known = known.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+            self.faults.push(fault.near(name, known.map(String::as_str)));
+        }
+        let description = grant.description.clone().unwrap_or_else(|| tool.description.clone());
+        let (id, name, input_schema) = (tool.id.clone(), tool.definition.name.clone(), Json::from(input_schema));
+        let definition = Arc::new(ToolDefinition { id, name, description: description.clone(), input_schema });
+        Arc::new(Tool { description, definition, ..Tool::clone(tool) })
     }
 
     /// Whether the tool delegates to an agent with a broken file, whose fault is reported there.

@@ -62,7 +62,10 @@ impl Sources {
             "job" => self.file_mut(Role::Job, None),
             "agents" | "tools" => {
                 let id = parts.next().unwrap_or_default();
-                let roles: &[Role] = if kind == "agents" { &[Role::Agent] } else { &[Role::Tool, Role::BuiltinTool] };
+                let roles: &[Role] = match kind {
+                    "agents" => &[Role::Agent, Role::SharedAgent],
+                    _ => &[Role::Tool, Role::SharedTool, Role::BuiltinTool],
+                };
                 let role = roles.iter().find(|role| self.of(**role).any(|source| stem(&source.path) == id));
                 let Some(role) = role else {
                     let known =

@@ -26,7 +26,7 @@ impl<'s> Loader<'s> {
     pub(crate) fn load_job(&mut self, rules: &ModelRules<'_>) -> Option<Job> {
         let mut files = self.sources.of(Role::Job);
         let Some(source) = files.next() else {
-            let file = self.sources.display_path("job.json");
+            let file = self.sources.display_path(Role::Job, "job.json");
             self.faults.push(Fault::of_file(FaultKind::MissingFile, file, "the job has no job.json"));
             return None;
         };
@@ -211,7 +211,7 @@ impl<'s> Loader<'s> {
         let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
         let known = self.sources.candidates().map(|known| known.strip_prefix("documents/").unwrap_or(known));
         let mut fault = fault.near(path.as_str(), known);
-        let expected: Vec<String> = candidates.iter().map(|candidate| self.sources.display_path(candidate)).collect();
+        let expected: Vec<String> = candidates.iter().map(|candidate| self.sources.display_path(Role::Job, candidate)).collect();
         fault.expected = Some(format!("a file {}", expected.join(" or ")));
         self.faults.push(fault);
         None

@@ -23,12 +23,45 @@ pub(crate) struct Read<'s> {
     pub(crate) value: Value,
     /// Origin of the file.
     pub(crate) origin: Origin,
+    /// Whether it is a file of the project, which its jobs share.
+    pub(crate) is_shared: bool,
 }
 
-/// An agent's file; the form is there if it has no fault of its own.
+/// Returns the file that holds what is at `pointer`, among those of one tool or agent, the most general first: the last one with
+/// that key, or else the last one.
+pub(crate) fn holder<'t, 's: 't>(
+    mut files: impl DoubleEndedIterator<Item = &'t Read<'s>> + Clone,
+    pointer: &str,
+) -> &'t Read<'s> {
+    let key = pointer.split('/').nth(1).unwrap_or_default();
+    let found = files.clone().rfind(|read| !key.is_empty() && read.value.get(key).is_some());
+    found.or_else(|| files.next_back()).expect("a tool or an agent comes from at least one file")
+}
+
+/// An agent's files; the form is there if it has no fault of its own.
 pub(crate) struct ReadAgent<'s> {
-    pub(crate) read: Read<'s>,
+    /// The project's file and the job's that refines it, or one of them.
+    files: Vec<Read<'s>>,
+    /// The keys of all files.
+    pub(crate) value: Value,
     pub(crate) form: Option<AgentForm>,
+}
+
+impl<'s> ReadAgent<'s> {
+    /// Returns the file that holds what is at `pointer`.
+    pub(crate) fn holder(&self, pointer: &str) -> &Read<'s> {
+        holder(self.files.iter(), pointer)
+    }
+
+    /// Returns the text that holds what is at `pointer`.
+    pub(crate) fn text(&self, pointer: &str) -> &Text<'s> {
+        &self.holder(pointer).text
+    }
+
+    /// Whether it is an agent of the project that the job does not refine.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.files.iter().all(|read| read.is_shared)
+    }
 }
 
 pub(crate) struct Loader<'s> {
@@ -79,45 +112,90 @@ impl<'s> Loader<'s> {
     pub(crate) fn read(&mut self, source: &'s Source) -> Option<Read<'s>> {
         let text = Text::new(self.sources.display(source), &source.text);
         let value = text.read(source.invalid_at, &mut self.faults)?;
-        Some(Read { text, value, origin: source.origin })
+        Some(Read { text, value, origin: source.origin, is_shared: source.role.is_shared() })
     }
 
     /// Reads `value` as a form and keeps its faults. A form with a simple slip is read without the slip, so that other
     /// faults in the file are reported at the same time.
     pub(crate) fn form<T: DeserializeOwned + Validate>(&mut self, shape: &Shape, text: &Text<'s>, value: &Value) -> Option<T> {
+        self.form_of(shape, |_| text, value)
+    }
+
+    /// Reads `value` like [`Self::form`]; `text` returns the text that holds what is at a pointer.
+    fn form_of<'t, T: DeserializeOwned + Validate>(
+        &mut self,
+        shape: &Shape,
+        text: impl Fn(&str) -> &'t Text<'s>,
+        value: &Value,
+    ) -> Option<T>
+    where
+        's: 't,
+    {
         match shape.read(value) {
             Ok(form) => Some(form),
             Err(faults) => {
                 let repaired = shape::repaired(value, &faults);
-                self.faults.extend(faults.into_iter().map(|fault| place(text, fault)));
+                self.faults.extend(faults.into_iter().map(|fault| place(text(&fault.pointer), fault)));
                 repaired.and_then(|value| shape.read(&value).ok())
             }
         }
     }
 
+    /// Reads the agents of the project and of the job. A job's file refines the project's of the same id.
     pub(crate) fn read_agents(&mut self) {
-        let mut places: HashMap<String, String> = HashMap::new();
-        for source in self.sources.of(Role::Agent) {
+        let mut known: HashMap<String, (String, Role, String)> = HashMap::new();
+        let mut agents: BTreeMap<String, Vec<Read<'s>>> = BTreeMap::new();
+        for source in [Role::SharedAgent, Role::Agent].into_iter().flat_map(|role| self.sources.of(role)) {
             let stem = stem(&source.path).to_owned();
             let Some(read) = self.read(source) else {
                 self.assumed_agents.insert(stem);
                 continue;
             };
-            let form: Option<AgentForm> = self.form(&shape::AGENT, &read.text, &read.value);
             let id = read.value.get("agent_id").and_then(Value::as_str).unwrap_or(&stem).to_owned();
-            if form.is_none() {
-                self.assumed_agents.extend([stem.clone(), id.clone()]);
-            }
-            if form.is_some() {
-                self.check_name(&read, "/agent_id", &id, &stem);
-            }
-            if let Some(earlier) = places.get(&twin_key(&id)) {
-                self.faults.push(same_id(&read.text, "/agent_id", "agent", &id).note(format!("the other at {earlier}")));
-            } else {
-                places.insert(twin_key(&id), read.text.place("/agent_id", Spot::Value));
-                self.agents.insert(id, ReadAgent { read, form });
+            let (key, place) = (twin_key(&id), read.text.place("/agent_id", Spot::Value));
+            match known.get(&key) {
+                Some((earlier, role, at)) if *earlier != id || *role == source.role => {
+                    self.faults.push(same_id(&read.text, "/agent_id", "agent", &id).note(format!("the other at {at}")));
+                    let _faults_of_its_own: Option<AgentForm> = self.form(&shape::AGENT, &read.text, &read.value);
+                }
+                _ => {
+                    known.insert(key, (id.clone(), source.role, place));
+                    agents.entry(id).or_default().push(read);
+                }
             }
         }
+        for (id, files) in agents {
+            let agent = self.read_agent(&id, files);
+            self.agents.insert(id, agent);
+        }
+    }
+
+    /// Reads the form of an agent from its files, the project's first.
+    fn read_agent(&mut self, id: &str, files: Vec<Read<'s>>) -> ReadAgent<'s> {
+        let mut value = Value::Null;
+        for read in &files {
+            match (&mut value, &read.value) {
+                (Value::Object(below), Value::Object(over)) => {
+                    if over.get("agent_id").is_none() {
+                        let message = "key \"agent_id\" is missing";
+                        self.faults.push(read.text.fault(FaultKind::MissingKey, "/agent_id", Spot::Key, message));
+                    }
+                    below.extend(over.clone());
+                }
+                (below, only) => *below = only.clone(),
+            }
+        }
+        let mut agent = ReadAgent { files, value, form: None };
+        agent.form = self.form_of(&shape::AGENT, |pointer| agent.text(pointer), &agent.value);
+        for read in &agent.files {
+            let stem = stem(&read.text.file);
+            if agent.form.is_some() {
+                self.check_name(read, "/agent_id", id, stem);
+            } else {
+                self.assumed_agents.extend([stem.to_owned(), id.to_owned()]);
+            }
+        }
+        agent
     }
 
     /// Reports a file that is not named after its id.
@@ -131,7 +209,7 @@ impl<'s> Loader<'s> {
 
     /// Returns the tools that some agent is granted, by a name or by an object that holds it.
     pub(crate) fn granted_ids(&self) -> BTreeSet<String> {
-        let lists = self.agents.values().filter_map(|agent| agent.read.value.get("tools")?.as_array());
+        let lists = self.agents.values().filter_map(|agent| agent.value.get("tools")?.as_array());
         lists.flatten().filter_map(|grant| grant.get("tool").unwrap_or(grant).as_str()).map(str::to_owned).collect()
     }
 

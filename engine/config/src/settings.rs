@@ -111,5 +111,5 @@ fn plain(declared: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn says(texts: &Texts<'_, '_>, key: &str) -> bool {
-    [texts.base, texts.over].into_iter().flatten().any(|read| read.value.get(key).is_some())
+    texts.files.iter().any(|read| read.value.get(key).is_some())
 }

@@ -38,6 +38,21 @@ pub enum Role {
     /// A file of the job's folder that a command names, such as its script. The path is the command's argument, the text the
     /// hash of the content: the run knows the file again and does not keep it.
     CommandFile,
+    /// `agents/<agent_id>.json` of the project, which its jobs share.
+    SharedAgent,
+    /// `tools/<tool_id>.json` of the project, which its jobs share.
+    SharedTool,
+    /// A file of the project that a shared agent's `system_prompt` names.
+    SharedPrompt,
+    /// A file of the project that the command of a shared tool names. See [`Role::CommandFile`].
+    SharedCommandFile,
+}
+
+impl Role {
+    /// Whether it is the role of a file of the project, which its jobs share.
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::SharedAgent | Self::SharedTool | Self::SharedPrompt | Self::SharedCommandFile)
+    }
 }
 
 /// One file.
@@ -45,7 +60,8 @@ pub enum Role {
 pub struct Source {
     /// Its role.
     pub role: Role,
-    /// Its path relative to the job's folder; for a built-in tool, the path that messages show.
+    /// Its path relative to the folder of the job, or of the project for a shared file; for a built-in tool, the path that
+    /// messages show.
     pub path: String,
     /// The file's text. Invalid UTF-8 is replaced.
     pub text: String,
@@ -63,6 +79,12 @@ pub struct Sources {
     /// Prefix of paths in messages, such as `examples/q3-sales`. Not pinned.
     #[serde(skip)]
     prefix: String,
+    /// Prefix of the paths of shared files in messages. Not pinned.
+    #[serde(skip)]
+    shared_prefix: String,
+    /// How many folders above the job's folder the project's is.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    above: usize,
     files: Vec<Source>,
     /// Files that exist besides: documents to begin with. Paths relative to the job's folder.
     existing: BTreeSet<String>,
@@ -74,11 +96,24 @@ pub struct Sources {
 impl Sources {
     /// Returns an empty list of files; messages show `folder` before their paths.
     pub fn new(folder: impl Into<String>) -> Self {
-        let mut prefix: String = folder.into();
-        if !prefix.is_empty() && !prefix.ends_with('/') {
-            prefix.push('/');
-        }
-        Self { prefix, ..Self::default() }
+        Self { prefix: with_slash(folder.into()), ..Self::default() }
+    }
+
+    /// Sets the folder of shared files: how many folders above the job's folder it is, and what messages show before their paths.
+    pub fn share(&mut self, folder: impl Into<String>, above: usize) {
+        self.shared_prefix = with_slash(folder.into());
+        self.above = above;
+    }
+
+    /// Returns how many folders above the job's folder that of shared files is.
+    pub(crate) fn above(&self) -> usize {
+        self.above
+    }
+
+    /// Returns the files without those of `role`.
+    pub fn without(mut self, role: Role) -> Self {
+        self.files.retain(|source| source.role != role);
+        self
     }
 
     /// Adds a file of the job.
@@ -94,11 +129,6 @@ impl Sources {
             Err(error) => (String::from_utf8_lossy(content).into_owned(), Some(error.valid_up_to())),
         };
         self.files.push(Source { role, path: path.into(), text, invalid_at, origin });
-    }
-
-    /// Adds a file unchanged, from any origin.
-    pub fn add_source(&mut self, source: Source) {
-        self.files.push(source);
     }
 
     /// Sets each file's origin to the one that `judge` returns; `None` leaves it as it is.
@@ -169,17 +199,29 @@ impl Sources {
     pub fn display(&self, source: &Source) -> String {
         match source.role {
             Role::BuiltinTool | Role::RunLimits | Role::RunScript | Role::UserModels => source.path.clone(),
-            _ => format!("{}{}", self.prefix, source.path),
+            role => self.display_path(role, &source.path),
         }
     }
 
-    /// Returns a path of the job's folder as messages show it.
-    pub fn display_path(&self, path: &str) -> String {
-        format!("{}{path}", self.prefix)
+    /// Returns the path that a file of `role` has in messages.
+    pub fn display_path(&self, role: Role, path: &str) -> String {
+        format!("{}{path}", if role.is_shared() { &self.shared_prefix } else { &self.prefix })
     }
 
     /// Returns the files of `role` by path.
     pub(crate) fn by_path(&self, role: Role) -> BTreeMap<&str, &Source> {
         self.of(role).map(|source| (source.path.as_str(), source)).collect()
     }
+}
+
+fn with_slash(mut folder: String) -> String {
+    if !folder.is_empty() && !folder.ends_with('/') {
+        folder.push('/');
+    }
+    folder
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }

@@ -1,7 +1,7 @@
-//! Tools: configs of a program, refined by a job's, joined with the functions that run them.
+//! Tools: configs of a program, refined by a project's and a job's, joined with the functions that run them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::fault::{Fault, FaultKind};
 use crate::form::{ToolForm, ToolTypeForm};
 use crate::load::Unconfigured;
-use crate::loader::{Loader, Read, fault_of_function, place, place_of, same_id, stem, twin_key};
+use crate::loader::{Loader, Read, fault_of_function, holder, place, place_of, same_id, stem, twin_key};
 use crate::price::money_limit;
 use crate::reader::{Spot, Text, pointer};
 use crate::shape::{TOOL, show};
@@ -29,30 +29,23 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Keys that replace each other.
 const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
 
-/// The texts that say what a tool is: a config, and the job's that refines it.
+/// The files that say what a tool is, the most general first: the program's, the project's and the job's. Each refines the ones
+/// before it.
 pub(super) struct Texts<'t, 's> {
-    pub(super) base: Option<&'t Read<'s>>,
-    pub(super) over: Option<&'t Read<'s>>,
+    pub(super) files: Vec<&'t Read<'s>>,
     function: Option<&'static baton_tool::ToolFunction>,
 }
 
 impl<'t, 's> Texts<'t, 's> {
     /// Returns the text that holds what is at `pointer`.
     pub(super) fn text(&self, pointer: &str) -> &'t Text<'s> {
-        let key = pointer.split('/').nth(1).unwrap_or_default();
-        let chosen = match (self.over, self.base) {
-            (Some(over), Some(base)) if !key.is_empty() && over.value.get(key).is_none() && base.value.get(key).is_some() => base,
-            (Some(over), _) => over,
-            (None, Some(base)) => base,
-            (None, None) => unreachable!("a tool comes from at least one text"),
-        };
-        &chosen.text
+        &holder(self.files.iter().copied(), pointer).text
     }
 
     /// Returns the origin of `key` of the tool: that of the text which holds it.
     pub(super) fn origin(&self, key: &str) -> Origin {
-        let holds = |read: &&Read<'_>| read.value.get(key).is_some();
-        let said = [self.over, self.base].into_iter().flatten().find(holds).or(self.base).or(self.over);
+        let holds = |read: &&&Read<'_>| read.value.get(key).is_some();
+        let said = self.files.iter().rfind(holds).or_else(|| self.files.first());
         said.map_or(Origin::default(), |read| read.origin)
     }
 
@@ -62,40 +55,34 @@ impl<'t, 's> Texts<'t, 's> {
 }
 
 impl<'s> Loader<'s> {
-    /// Loads every tool: those of the program, those of the job, and one that delegates to each agent.
+    /// Loads every tool: those of the program, of the project and of the job, and one that delegates to each agent.
     pub(crate) fn load_tools(&mut self, unconfigured: Unconfigured) {
-        let mut base = self.read_tools(Role::BuiltinTool);
-        let mut over = self.read_tools(Role::Tool);
+        let mut files = [Role::BuiltinTool, Role::SharedTool, Role::Tool].map(|role| self.read_tools(role));
         if unconfigured == Unconfigured::Allowed {
             let granted = self.granted_ids();
-            base.retain(|id, _| granted.contains(id));
-            over.retain(|id, _| granted.contains(id));
+            files.iter_mut().for_each(|tools| tools.retain(|id, _| granted.contains(id)));
         }
-        self.check_twins(&base, &over);
-        self.check_names(&base, &over);
-        for (id, read) in &base {
-            if id.starts_with(ROUTE_PREFIX) {
-                self.faults.push(read.text.fault(
-                    FaultKind::ReservedName,
-                    "/tool_id",
-                    Spot::Value,
-                    format!("names with {ROUTE_PREFIX} belong to agents"),
-                ));
-            } else {
-                self.load_tool(id, Some(read), over.get(id), None);
-            }
-        }
-        for (id, read) in over.iter().filter(|(id, _)| !base.contains_key(*id)) {
+        self.check_twins(&files);
+        self.check_names(&files);
+        let ids: BTreeSet<&String> = files.iter().flat_map(BTreeMap::keys).collect();
+        for id in &ids {
+            let of_tool: Vec<_> = files.iter().filter_map(|tools| tools.get(*id)).collect();
+            let text = &holder(of_tool.iter().copied(), "/tool_id").text;
             match id.strip_prefix(ROUTE_PREFIX) {
-                None => self.load_tool(id, None, Some(read), None),
+                None => self.load_tool(id, of_tool, None),
+                Some(_) if files[0].contains_key(*id) => {
+                    let message = format!("names with {ROUTE_PREFIX} belong to agents");
+                    let text = &files[0][*id].text;
+                    self.faults.push(text.fault(FaultKind::ReservedName, "/tool_id", Spot::Value, message));
+                }
                 Some(agent) if self.agents.contains_key(agent) => {
                     let derived = self.route_config(agent);
-                    self.load_tool(id, None, Some(read), Some(derived));
+                    self.load_tool(id, of_tool, Some(derived));
                 }
                 Some(agent) if self.assumed_agents.contains(agent) => {}
                 Some(agent) => {
                     let message = format!("tool \"{id}\" delegates to the unknown agent \"{agent}\"");
-                    let fault = read.text.fault(FaultKind::UnknownAgent, "/tool_id", Spot::Value, message);
+                    let fault = text.fault(FaultKind::UnknownAgent, "/tool_id", Spot::Value, message);
                     self.faults.push(fault.near(agent, self.agents.keys().map(String::as_str)));
                 }
             }
@@ -103,13 +90,12 @@ impl<'s> Loader<'s> {
         let agents: Vec<String> = self.agents.keys().cloned().collect();
         for agent in &agents {
             let id = format!("{ROUTE_PREFIX}{agent}");
-            if !over.contains_key(&id) && !self.assumed_tools.contains(&id) {
+            if files[1..].iter().all(|tools| !tools.contains_key(&id)) && !self.assumed_tools.contains(&id) {
                 self.derive_route(&id, agent);
             }
         }
         if unconfigured == Unconfigured::Refused {
-            let lonely =
-                self.functions.values().filter(|function| !base.contains_key(function.id) && !over.contains_key(function.id));
+            let lonely = self.functions.values().filter(|function| files.iter().all(|tools| !tools.contains_key(function.id)));
             let lonely: Vec<_> = lonely.filter(|function| !self.assumed_tools.contains(function.id)).copied().collect();
             for function in lonely {
                 let message = format!("fn {} has no tool config", function.name);
@@ -152,9 +138,9 @@ impl<'s> Loader<'s> {
     }
 
     /// Reports tools whose ids differ only by `-` and `_`.
-    fn check_twins(&mut self, base: &BTreeMap<String, Read<'s>>, over: &BTreeMap<String, Read<'s>>) {
+    fn check_twins(&mut self, files: &[BTreeMap<String, Read<'s>>]) {
         let mut seen: HashMap<String, (&str, &Read<'s>)> = HashMap::new();
-        for (id, read) in base.iter().chain(over.iter()) {
+        for (id, read) in files.iter().flatten() {
             match seen.get(&twin_key(id)) {
                 Some((earlier, first)) if earlier != id => {
                     let note = format!("the other at {}", first.text.place("/tool_id", Spot::Value));
@@ -169,12 +155,12 @@ impl<'s> Loader<'s> {
     }
 
     /// Reports names that models could not tell from the id or the name of another tool.
-    fn check_names(&mut self, base: &BTreeMap<String, Read<'s>>, over: &BTreeMap<String, Read<'s>>) {
-        let ids = base.keys().chain(over.keys()).map(|id| (twin_key(id), id.as_str()));
-        let mut taken: HashMap<String, &str> = ids.collect();
-        for (id, read) in base.iter().filter(|(id, _)| !over.contains_key(*id)).chain(over) {
-            let inherited = base.get(id).and_then(|below| below.value.get("name"));
-            let Some(name) = read.value.get("name").or(inherited).and_then(Value::as_str) else { continue };
+    fn check_names(&mut self, files: &[BTreeMap<String, Read<'s>>]) {
+        let ids: BTreeSet<&String> = files.iter().flat_map(BTreeMap::keys).collect();
+        let mut taken: HashMap<String, &str> = ids.iter().map(|id| (twin_key(id), id.as_str())).collect();
+        for id in ids {
+            let read = holder(files.iter().filter_map(|tools| tools.get(id)), "/name");
+            let Some(name) = read.value.get("name").and_then(Value::as_str) else { continue };
             let fault = |kind, message: String| read.text.fault(kind, "/name", Spot::Value, message);
             if name.starts_with(ROUTE_PREFIX) || name == ToolType::Root.as_str() {
                 self.faults
@@ -195,7 +181,7 @@ impl<'s> Loader<'s> {
 
     /// Returns the default config of the tool that delegates to `agent`.
     fn route_config(&self, agent: &str) -> Map<String, Value> {
-        let known = self.agents.get(agent).and_then(|agent| agent.read.value.get("description")).and_then(Value::as_str);
+        let known = self.agents.get(agent).and_then(|agent| agent.value.get("description")).and_then(Value::as_str);
         let description = format!("Delegate a task to the agent {agent} and wait for its result. {}", known.unwrap_or_default());
         let config = json!({
             "tool_id": format!("{ROUTE_PREFIX}{agent}"),
@@ -261,21 +247,22 @@ impl<'s> Loader<'s> {
         self.tools.insert(id, Arc::new(tool));
     }
 
-    /// Loads the tool `id` from its config, the job's refinement of it, or both.
-    fn load_tool(&mut self, id: &str, base: Option<&Read<'s>>, over: Option<&Read<'s>>, derived: Option<Map<String, Value>>) {
+    /// Loads the tool `id` from its files. `derived` is the config that they refine, if they refine one that no file holds.
+    fn load_tool(&mut self, id: &str, files: Vec<&Read<'s>>, derived: Option<Map<String, Value>>) {
         let function = self.functions.get(id).copied();
-        let texts = Texts { base, over, function };
-        let below = base.and_then(|base| base.value.as_object()).or(derived.as_ref());
-        let merged = match (below, over, base) {
-            (Some(below), Some(over), _) if over.value.is_object() => {
-                let kept = self.check_refinement(&texts, below, over);
-                let mut merged = merge(below.clone(), &over.value);
-                merged.extend(kept);
-                Cow::Owned(Value::Object(merged))
-            }
-            (_, Some(only), _) | (_, None, Some(only)) => Cow::Borrowed(&only.value),
-            (_, None, None) => unreachable!("a tool comes from at least one text"),
-        };
+        let texts = Texts { files, function };
+        let mut merged = Cow::Owned(derived.map_or(Value::Null, Value::Object));
+        for over in &texts.files {
+            merged = match (&*merged, &over.value) {
+                (Value::Object(below), Value::Object(_)) => {
+                    let kept = self.check_refinement(below, over);
+                    let mut merged = merge(below.clone(), &over.value);
+                    merged.extend(kept);
+                    Cow::Owned(Value::Object(merged))
+                }
+                _ => Cow::Borrowed(&over.value),
+            };
+        }
         match TOOL.read::<ToolForm>(&merged) {
             Ok(form) => self.build_tool(form, &merged, &texts),
             Err(faults) => {
@@ -288,7 +275,7 @@ impl<'s> Loader<'s> {
     }
 
     /// Checks that a refinement does not change the nature of a tool. Returns the changes that are not allowed.
-    fn check_refinement(&mut self, texts: &Texts<'_, 's>, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
+    fn check_refinement(&mut self, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
         let mut unchanged = Map::new();
         if over.value.get("tool_id").is_none() {
             self.faults.push(over.text.fault(FaultKind::MissingKey, "/tool_id", Spot::Key, "key \"tool_id\" is missing"));
@@ -296,7 +283,7 @@ impl<'s> Loader<'s> {
         for key in ["type", "agent", "settings", "changes"] {
             let Some(refined) = over.value.get(key) else { continue };
             let message = format!("a config that refines a tool cannot change its \"{key}\"");
-            let fault = || texts.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
+            let fault = || over.text.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
             match below.get(key) {
                 Some(kept) if refined != kept && (refined.is_string() || matches!(key, "settings" | "changes")) => {
                     self.faults.push(fault().expected(show(kept)).found(show(refined)));
@@ -455,12 +442,15 @@ impl<'s> Loader<'s> {
     /// Returns the executor of the tool. A function tool has exactly one, other tools have none.
     fn executor(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
         let id = &form.tool_id;
-        let known = self.sources.by_path(Role::CommandFile);
+        let is_shared = holder(texts.files.iter().copied(), "/exec").is_shared;
+        let (role, above) = if is_shared { (Role::SharedCommandFile, self.sources.above()) } else { (Role::CommandFile, 0) };
+        let known = self.sources.by_path(role);
         let hash = |argument: &String| Some((argument.clone(), known.get(argument.as_str())?.text.clone()));
         let exec = form.exec.as_ref().map(|exec| ExecSpec {
             command: exec.command.clone(),
             env: exec.env.clone(),
             files: exec.command.iter().filter_map(hash).collect(),
+            above,
         });
         match (tool_type.behavior().runs_code, texts.function, exec) {
             (true, Some(function), None) => Some(Executor::Function(function.name())),

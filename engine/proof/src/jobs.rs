@@ -275,11 +275,9 @@ impl ToolDraft {
             approval: self.approval,
             on_unknown_outcome: self.on_unknown_outcome,
             changes: None,
-            executor: self
-                .tool_type
-                .behavior()
-                .runs_code
-                .then(|| Executor::Exec(ExecSpec { command: vec![self.id.clone()], env: Vec::new(), files: BTreeMap::new() })),
+            executor: self.tool_type.behavior().runs_code.then(|| {
+                Executor::Exec(ExecSpec { command: vec![self.id.clone()], env: Vec::new(), files: BTreeMap::new(), above: 0 })
+            }),
             examples: Vec::new(),
             category: None,
             tags: Vec::new(),

@@ -102,9 +102,9 @@ pub(crate) async fn run(
     accept(context, &text)
 }
 
-/// Returns the command with its arguments; one that names a file of the job's folder is made absolute.
+/// Returns the command with its arguments; one that names a file of the folder of the job or project is made absolute.
 fn command(spec: &ExecSpec, folder: Option<&Path>) -> Result<Command, ToolError> {
-    let resolve = |argument: &String| match named_file(folder, argument) {
+    let resolve = |argument: &String| match named_file(spec.folder(folder), argument) {
         Ok(file) => Ok(file.unwrap_or_else(|| PathBuf::from(argument))),
         Err(error) => Err(cannot(&format!("use the file {argument}"), &error)),
     };

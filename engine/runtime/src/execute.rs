@@ -94,7 +94,7 @@ impl Execution {
     /// ownership.
     async fn changed_file(&self) -> Option<String> {
         let Some(Executor::Exec(spec)) = &self.tool.executor else { return None };
-        let (command, folder, files) = (spec.command.clone(), self.folder.clone(), Arc::clone(&self.files));
+        let (command, folder, files) = (spec.clone(), self.folder.clone(), Arc::clone(&self.files));
         let look = move || files.changed(&command, folder.as_deref()).map(str::to_owned);
         // If the check fails, the command counts as changed.
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| spec.command.first().cloned())

@@ -101,8 +101,8 @@ fn place_of(sources: &Sources, fault: &Fault) -> Option<String> {
     let source = sources.files().find(|source| sources.display(source) == fault.file)?;
     let mut place = match source.role {
         Role::Job => "job".to_owned(),
-        Role::Agent => format!("agents.\"{}\"", stem(source)?),
-        Role::Tool | Role::BuiltinTool => format!("tools.\"{}\"", stem(source)?),
+        Role::Agent | Role::SharedAgent => format!("agents.\"{}\"", stem(source)?),
+        Role::Tool | Role::SharedTool | Role::BuiltinTool => format!("tools.\"{}\"", stem(source)?),
         _ => return None,
     };
     for token in tokens(&fault.pointer) {
@@ -116,7 +116,7 @@ fn fault(sources: &Sources, unfit: &UnfitTool) -> Fault {
     let SchemaFault { tool, target, part, unfit: what } = &unfit.fault;
     let message = format!("tool {tool} cannot be offered to {target}: {}", what.reason);
     let note = format!("the model {} of agent {}", unfit.model, unfit.agent);
-    let said = [Role::Tool, Role::BuiltinTool].iter().find_map(|role| {
+    let said = [Role::Tool, Role::SharedTool, Role::BuiltinTool].iter().find_map(|role| {
         let source = named(sources, *role, tool.as_str())?;
         places(*part, &what.pointer).into_iter().find_map(|pointer| Some((source, range(&source.text, &pointer)?, pointer)))
     });
@@ -124,7 +124,8 @@ fn fault(sources: &Sources, unfit: &UnfitTool) -> Fault {
         let fault = Fault::of_file(FaultKind::BadSchema, sources.display(source), message).at(&source.text, range);
         return Fault { pointer, ..fault.note(note) };
     }
-    let file = named(sources, Role::Agent, unfit.agent.as_str()).map(|source| sources.display(source));
+    let file = [Role::Agent, Role::SharedAgent].iter().find_map(|role| named(sources, *role, unfit.agent.as_str()));
+    let file = file.map(|source| sources.display(source));
     let fault = Fault::of_file(FaultKind::BadSchema, file.unwrap_or_default(), message).note(note);
     match part {
         OfferPart::InputSchema => fault.found(format!("{:?} in the schema of its input", what.pointer)),

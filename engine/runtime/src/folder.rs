@@ -70,8 +70,25 @@ pub struct JobFolder {
 /// A tool config from outside of the job's `tools/`: its origin, its path as shown in messages, and its text.
 pub type ToolConfig<'t> = (Origin, &'t str, &'t str);
 
-/// Reads the job at `path`, a folder or a `job.json`, with tool configs besides its own.
-pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources, JobFolder), FolderError> {
+/// The roles of the files of a folder with agents and tools.
+struct Roles {
+    agent: Role,
+    tool: Role,
+    prompt: Role,
+    command_file: Role,
+}
+
+const OF_JOB: Roles = Roles { agent: Role::Agent, tool: Role::Tool, prompt: Role::Prompt, command_file: Role::CommandFile };
+const OF_PROJECT: Roles =
+    Roles { agent: Role::SharedAgent, tool: Role::SharedTool, prompt: Role::SharedPrompt, command_file: Role::SharedCommandFile };
+
+/// Reads the job at `path`, a folder or a `job.json`, with tool configs besides its own, and with the agents and tools that the
+/// jobs of `project` share, if its folder is above the job's.
+pub fn read_job(
+    path: &Path,
+    tool_configs: &[ToolConfig<'_>],
+    project: Option<&Path>,
+) -> Result<(Sources, JobFolder), FolderError> {
     let no_job = || FolderError::NoJob { path: path.to_owned() };
     let (shown, file) = if path.is_dir() {
         (path, JOB_FILE.to_owned())
@@ -93,33 +110,14 @@ pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources
     if let Some(models) = folder.read_bounded(MODELS_FILE)? {
         sources.add(Role::Models, MODELS_FILE, models);
     }
-    for (role, subfolder) in [(Role::Agent, "agents"), (Role::Tool, "tools")] {
-        for path in folder
-            .list(subfolder, 1)?
-            .into_iter()
-            .filter(|path| Path::new(path).extension().is_some_and(|extension| extension == "json"))
-        {
-            let Some(content) = folder.read_bounded(&path)? else { continue };
-            match role {
-                Role::Agent => named.by_agent(&content),
-                _ => named.by_tool(&content),
-            }
-            sources.add(role, path, content);
+    folder.read_configs(&OF_JOB, &mut named, &mut sources)?;
+    for path in &named.scripts {
+        if let Some(content) = folder.read_bounded(path)? {
+            sources.add(Role::ModelScript, path.as_str(), content);
         }
     }
-    for (role, paths) in [(Role::Prompt, &named.prompts), (Role::ModelScript, &named.scripts)] {
-        for path in paths {
-            if let Some(content) = folder.read_bounded(path)? {
-                sources.add(role, path.as_str(), content);
-            }
-        }
-    }
-    for argument in &named.arguments {
-        // What cannot be read is refused when trust is judged.
-        let Ok(Some(file)) = named_file(Some(folder.path()), argument) else { continue };
-        if let Ok(content) = baton_files::read(&file, MAX_DOCUMENT_BYTES) {
-            sources.add(Role::CommandFile, argument.as_str(), ContentHash::of(&content).to_string());
-        }
+    if let Some(project) = project {
+        read_shared(project, &folder, &mut sources)?;
     }
     for path in &named.documents {
         if folder.find(path)?.is_some() {
@@ -133,6 +131,30 @@ pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources
     Ok((sources.in_order(), folder))
 }
 
+/// Reads the agents and tools that the jobs of the project in `project` share, for commands that need no job. The folder counts
+/// as the job's.
+pub fn read_project(project: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources, JobFolder), FolderError> {
+    let mut sources = Sources::default();
+    for (origin, name, text) in tool_configs {
+        sources.add_from(*origin, Role::BuiltinTool, *name, text);
+    }
+    let folder = JobFolder::at(project)?;
+    sources.share(shown_prefix(project), 0);
+    folder.read_configs(&OF_PROJECT, &mut Named::default(), &mut sources)?;
+    Ok((sources.in_order(), folder))
+}
+
+/// Adds the agents and tools that the jobs of the project in `project` share. A job that is in the project's own folder has all
+/// its files there already.
+fn read_shared(project: &Path, job: &JobFolder, sources: &mut Sources) -> Result<(), FolderError> {
+    let folder = JobFolder::at(project)?;
+    let Some(above) = job.path.ancestors().position(|above| above == folder.path).filter(|above| *above > 0) else {
+        return Ok(());
+    };
+    sources.share(shown_prefix(project), above);
+    folder.read_configs(&OF_PROJECT, &mut Named::default(), sources)
+}
+
 /// Reads the file of a document. At most [`MAX_DOCUMENT_BYTES`], because a file may be huge, and a device endless.
 pub fn read_document(file: &Path) -> io::Result<Vec<u8>> {
     baton_files::read_from(File::open(file)?, MAX_DOCUMENT_BYTES)
@@ -142,6 +164,41 @@ impl JobFolder {
     /// Returns the folder's absolute path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the folder at `path`.
+    fn at(path: &Path) -> Result<Self, FolderError> {
+        let here = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let path = fs::canonicalize(here).map_err(|error| FolderError::Disk { path: path.to_owned(), error })?;
+        Ok(Self { path })
+    }
+
+    /// Adds the configs in `agents/` and `tools/`, and the files that they and those in `named` name.
+    fn read_configs(&self, roles: &Roles, named: &mut Named, sources: &mut Sources) -> Result<(), FolderError> {
+        for (role, subfolder) in [(roles.agent, "agents"), (roles.tool, "tools")] {
+            let is_config = |path: &String| Path::new(path).extension().is_some_and(|extension| extension == "json");
+            for path in self.list(subfolder, 1)?.into_iter().filter(is_config) {
+                let Some(content) = self.read_bounded(&path)? else { continue };
+                match role {
+                    Role::Agent | Role::SharedAgent => named.by_agent(&content),
+                    _ => named.by_tool(&content),
+                }
+                sources.add(role, path, content);
+            }
+        }
+        for path in &named.prompts {
+            if let Some(content) = self.read_bounded(path)? {
+                sources.add(roles.prompt, path.as_str(), content);
+            }
+        }
+        for argument in &named.arguments {
+            // What cannot be read is refused when trust is judged.
+            let Ok(Some(file)) = named_file(Some(self.path()), argument) else { continue };
+            if let Ok(content) = baton_files::read(&file, MAX_DOCUMENT_BYTES) {
+                sources.add(roles.command_file, argument.as_str(), ContentHash::of(&content).to_string());
+            }
+        }
+        Ok(())
     }
 
     /// Returns the bytes of the file `path` of the folder, such as a [`baton_types::config::JobDocument::file`].
@@ -312,7 +369,7 @@ mod tests {
             let folder = job_folder();
             let _replaced = fs::remove_file(folder.path().join(path));
             let _socket = std::os::unix::net::UnixListener::bind(folder.path().join(path)).unwrap();
-            let refused = read_job(folder.path(), &[]).unwrap_err().to_string();
+            let refused = read_job(folder.path(), &[], None).unwrap_err().to_string();
             assert!(refused.contains(path) && refused.contains("not a regular file"), "{path}: {refused}");
         }
     }
@@ -320,7 +377,7 @@ mod tests {
     #[test]
     fn a_folder_and_its_job_file_read_alike() {
         let folder = job_folder();
-        let (sources, read) = read_job(folder.path(), &[(Origin::BuiltIn, "tool-configs/echo.json", "{}")]).unwrap();
+        let (sources, read) = read_job(folder.path(), &[(Origin::BuiltIn, "tool-configs/echo.json", "{}")], None).unwrap();
         let listed: Vec<_> = sources.files().map(|source| (source.role, source.path.as_str())).collect();
         assert_eq!(
             listed,
@@ -335,19 +392,20 @@ mod tests {
         );
         assert!(sources.exists("documents/a.csv") && sources.exists("documents/deep/b.csv") && !sources.exists("a.csv"));
         assert_eq!(read.read("documents/a.csv").unwrap(), b"1");
-        let (again, _) = read_job(&folder.path().join("job.json"), &[(Origin::BuiltIn, "tool-configs/echo.json", "{}")]).unwrap();
+        let (again, _) =
+            read_job(&folder.path().join("job.json"), &[(Origin::BuiltIn, "tool-configs/echo.json", "{}")], None).unwrap();
         assert_eq!(sources, again);
     }
 
     #[test]
     fn what_is_not_in_the_folder_is_not_read() {
         let folder = job_folder();
-        let (_, read) = read_job(folder.path(), &[]).unwrap();
+        let (_, read) = read_job(folder.path(), &[], None).unwrap();
         for path in ["../outside.csv", "/etc/passwd", "documents/../../x", "documents/none.csv", "documents"] {
             assert!(read.read(path).is_err(), "{path} was read");
         }
-        assert!(matches!(read_job(&folder.path().join("none"), &[]), Err(FolderError::NoJob { .. })));
-        assert!(matches!(read_job(&folder.path().join("agents"), &[]), Err(FolderError::NoJob { .. })));
+        assert!(matches!(read_job(&folder.path().join("none"), &[], None), Err(FolderError::NoJob { .. })));
+        assert!(matches!(read_job(&folder.path().join("agents"), &[], None), Err(FolderError::NoJob { .. })));
     }
 
     #[test]
@@ -358,7 +416,7 @@ mod tests {
             let path = folder.path().join(link);
             let _ = fs::remove_file(&path);
             std::os::unix::fs::symlink(target, &path).unwrap();
-            assert!(matches!(read_job(folder.path(), &[]), Err(FolderError::Link { .. })), "{link}");
+            assert!(matches!(read_job(folder.path(), &[], None), Err(FolderError::Link { .. })), "{link}");
         }
     }
 
@@ -367,7 +425,7 @@ mod tests {
         let folder = job_folder();
         let huge = File::create(folder.path().join("documents/a.csv")).unwrap();
         huge.set_len(MAX_DOCUMENT_BYTES + 1).unwrap();
-        let (_, files) = read_job(folder.path(), &[]).unwrap();
+        let (_, files) = read_job(folder.path(), &[], None).unwrap();
         let refused = files.read("documents/a.csv").unwrap_err().to_string();
         assert!(refused.contains("a.csv cannot be read: it is larger than 512 MiB"), "{refused}");
         assert_eq!(files.read("documents/deep/b.csv").unwrap(), b"2");

@@ -95,7 +95,7 @@ impl LoadedJob {
     /// path as messages show it, and text. Each of `functions` must have its config.
     pub fn read(path: &Path, builtin: &[(&str, &str)], functions: &[&'static ToolFunction]) -> Result<Self, LoadError> {
         let builtin: Vec<ToolConfig<'_>> = builtin.iter().map(|(path, text)| (Origin::BuiltIn, *path, *text)).collect();
-        let (sources, folder) = read_job(path, &builtin)?;
+        let (sources, folder) = read_job(path, &builtin, None)?;
         let mut job = Self { folder: Some(folder.path().to_owned()), ..Self::from_sources(sources, functions)? };
         let configs = Arc::clone(&job.configs);
         for document in &configs.job.documents {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use baton_config::{Source, Sources};
 use baton_models::provider::{PROFILES, Profile};
-use baton_types::config::{Configs, Executor, ModelSpec, Origin, Reach, Target, Tool};
+use baton_types::config::{Configs, ExecSpec, Executor, ModelSpec, Origin, Reach, Target, Tool};
 use baton_types::id::ContentHash;
 
 use crate::error::RunError;
@@ -162,25 +162,28 @@ fn hash_of_named(folder: Option<&Path>, argument: &str) -> io::Result<Option<Con
     baton_files::read(&file, MAX_DOCUMENT_BYTES).map(|content| Some(ContentHash::of(&content)))
 }
 
-/// Files of the job's folder as they may run: the arguments of commands that name them, with the hashes that were judged.
+/// Files of the folders of job and project as they may run: the arguments of commands that name them, each with
+/// [`ExecSpec::above`], and the hashes that were judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CommandFiles(BTreeMap<String, ContentHash>);
+pub(crate) struct CommandFiles(BTreeMap<(usize, String), ContentHash>);
 
 impl CommandFiles {
     /// Returns the files named by the commands in `reaches`. A file that the configs pin must be unchanged since they
     /// were read: a person judges what will run.
     fn judged(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
-        let pinned: BTreeMap<&str, &str> = configs.granted_tools().flat_map(pinned_files).collect();
+        let pinned: BTreeMap<(usize, &str), &str> = configs.granted_tools().flat_map(pinned_files).collect();
         let (mut files, mut scripts) = (BTreeMap::new(), Vec::new());
         for reach in reaches {
             let Target::Command(arguments) = &reach.target else { continue };
             let holder = reach.holder.escape_debug();
+            let spec = configs.tools.get(reach.holder.as_str()).and_then(|tool| command_of(tool));
+            let (above, folder) = spec.map_or((0, folder), |spec| (spec.above, spec.folder(folder)));
             for argument in arguments {
                 let refused = |reason: String| RunError::Untrusted { reason };
                 let found = hash_of_named(folder, argument).map_err(|error| {
                     refused(format!("the tool {holder} names the file {argument:?}, which cannot be used: {error}"))
                 })?;
-                let hash = match (pinned.get(argument.as_str()), found) {
+                let hash = match (pinned.get(&(above, argument.as_str())), found) {
                     (Some(pinned), Some(found)) if found.to_string() != *pinned => {
                         return Err(refused(format!(
                             "the file {argument:?} of {holder} has changed since these configs were read (blake3 {}, now {found}); \
@@ -196,28 +199,35 @@ impl CommandFiles {
                     },
                     (None, None) => continue,
                 };
-                files.insert(argument.clone(), hash);
-                scripts.push(Reach { target: Target::Script { path: argument.clone(), hash }, ..reach.clone() });
+                files.insert((above, argument.clone()), hash);
+                let path = "../".repeat(above) + argument;
+                scripts.push(Reach { target: Target::Script { path, hash }, ..reach.clone() });
             }
         }
         Ok((Self(files), scripts))
     }
 
-    /// Returns the first file named by `command` that differs from the judged one: changed, gone, or new. Blocks.
-    pub(crate) fn changed<'c>(&self, command: &'c [String], folder: Option<&Path>) -> Option<&'c str> {
-        let is_as_judged =
-            |argument: &str| hash_of_named(folder, argument).is_ok_and(|found| found.as_ref() == self.0.get(argument));
-        command.iter().map(String::as_str).find(|argument| !is_as_judged(argument))
+    /// Returns the first file named by the command of `spec` that differs from the judged one: changed, gone, or new. Blocks.
+    pub(crate) fn changed<'c>(&self, spec: &'c ExecSpec, folder: Option<&Path>) -> Option<&'c str> {
+        let is_as_judged = |argument: &String| {
+            let judged = self.0.get(&(spec.above, argument.clone()));
+            hash_of_named(spec.folder(folder), argument).is_ok_and(|found| found.as_ref() == judged)
+        };
+        spec.command.iter().find(|argument| !is_as_judged(argument)).map(String::as_str)
     }
 }
 
-/// Returns the files that the configs of a command pin: arguments and hashes.
-fn pinned_files(tool: &Tool) -> impl Iterator<Item = (&str, &str)> {
-    let files = match &tool.executor {
-        Some(Executor::Exec(exec)) => Some(&exec.files),
+fn command_of(tool: &Tool) -> Option<&ExecSpec> {
+    match &tool.executor {
+        Some(Executor::Exec(exec)) => Some(exec),
         _ => None,
-    };
-    files.into_iter().flatten().map(|(argument, hash)| (argument.as_str(), hash.as_str()))
+    }
+}
+
+/// Returns the files that the configs of a command pin: arguments, each with the place of its folder, and hashes.
+fn pinned_files(tool: &Tool) -> impl Iterator<Item = ((usize, &str), &str)> {
+    let files = command_of(tool).into_iter().flat_map(|exec| exec.files.iter().map(|file| (exec.above, file)));
+    files.map(|(above, (argument, hash))| ((above, argument.as_str()), hash.as_str()))
 }
 
 /// Returns the variables of the environment that a run of `configs` may look up.

@@ -1,6 +1,7 @@
 //! A JSON Schema as everybody but its judge sees it: its text, and whether a value meets it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,16 +20,16 @@ pub trait Judge: fmt::Debug + Send + Sync {
 pub type CompileSchema = fn(&Value) -> Result<Schema, String>;
 
 /// A JSON Schema (2020-12) with its judge.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Schema {
     json: Json,
-    judge: Box<dyn Judge>,
+    judge: Arc<dyn Judge>,
 }
 
 impl Schema {
     /// Returns the schema of this text, judged by `judge`.
     pub fn new(json: Json, judge: impl Judge + 'static) -> Self {
-        Self { json, judge: Box::new(judge) }
+        Self { json, judge: Arc::new(judge) }
     }
 
     /// Returns the schema as JSON.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::job;
-use crate::place::{JOB_FILE, Place};
+use crate::place::{JOB_FILE, PROJECT_FILE, Place};
 use crate::scaffold::{self, Scaffold, check_id};
 use crate::shell::{CommandLine, baton};
 use crate::skeleton::skeleton;
@@ -32,14 +32,20 @@ enum What {
         /// Folder or name of the job that gets the Python command
         #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
+        /// Create the Python command in the project, for all of its jobs
+        #[arg(long, conflicts_with = "job")]
+        shared: bool,
     },
-    /// Create an agent of a job
+    /// Create an agent of a job or a project
     Agent {
         /// Id of the agent, such as writer
         name: String,
         /// Folder or name of the job [default: the job in this folder, or the only job of the project]
         #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
+        /// Create the agent in the project, for all of its jobs
+        #[arg(long, conflicts_with = "job")]
+        shared: bool,
     },
     /// Create a job with one agent and its model script
     Job {
@@ -60,15 +66,45 @@ enum What {
 /// Creates the tool, the agent or the job.
 pub(crate) fn run(args: &NewArgs, place: &Place) -> Result<Exit, Failure> {
     match &args.what {
-        What::Tool { name, job } => tool(name, job.as_deref(), place)?,
-        What::Agent { name, job } => agent(name, job.as_deref(), place)?,
+        What::Tool { name, job, shared } => tool(name, Home::of(job.as_deref(), *shared), place)?,
+        What::Agent { name, job, shared } => agent(name, Home::of(job.as_deref(), *shared), place)?,
         What::Job { name } => job_files(name, place)?,
         What::Script { job, out } => script(job.as_deref(), out.as_deref(), place)?,
     }
     Ok(Exit::Done)
 }
 
-fn tool(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
+/// Where a new tool or agent belongs.
+#[derive(Clone, Copy)]
+enum Home<'a> {
+    /// To the project, whose jobs share it.
+    Project,
+    Job(&'a Path),
+    /// The person named neither.
+    Unnamed,
+}
+
+impl<'a> Home<'a> {
+    fn of(job: Option<&'a Path>, shared: bool) -> Self {
+        match job {
+            _ if shared => Self::Project,
+            Some(job) => Self::Job(job),
+            None => Self::Unnamed,
+        }
+    }
+
+    /// Returns its folder: the named job, the job in this folder, the project's only job, or the project.
+    fn folder(self, place: &Place) -> Result<PathBuf, Failure> {
+        match self {
+            Self::Project if place.project().join(PROJECT_FILE).is_file() => Ok(place.project().to_owned()),
+            Self::Project => Err(Failure::Usage("there is no project here; create one first: baton init".to_owned())),
+            Self::Job(job) => place.job_folder(job),
+            Self::Unnamed => job_here(place),
+        }
+    }
+}
+
+fn tool(name: &str, home: Home<'_>, place: &Place) -> Result<(), Failure> {
     check_id("a tool", name, MAX_ID_LENGTH)?;
     if name.starts_with(baton_types::id::ROUTE_PREFIX) {
         return Err(Failure::Usage(format!("{name:?} cannot be the id of a tool: route_to_ is reserved for delegations")));
@@ -78,9 +114,9 @@ fn tool(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
     if let Some(taken) = built_in.chain([ToolType::Root.as_str()]).find(|taken| looks_like(taken)) {
         return Err(Failure::Usage(format!("{name:?} cannot be the id of a new tool: {taken} is a built-in tool")));
     }
-    match (job, tool_crate(place)) {
-        (None, Some(home)) => rust_tool(name, &home, place),
-        _ => command_tool(name, &job_here(job, place)?, place),
+    match (home, tool_crate(place)) {
+        (Home::Unnamed, Some(home)) => rust_tool(name, &home, place),
+        _ => command_tool(name, home, place),
     }
 }
 
@@ -171,17 +207,19 @@ fn with_module(list: &str, module: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Writes a tool that is a command: a Python script next to its config, in a job.
-fn command_tool(name: &str, job: &Path, place: &Place) -> Result<(), Failure> {
+/// Writes a tool that is a command: a Python script next to its config, in a job or a project.
+fn command_tool(name: &str, home: Home<'_>, place: &Place) -> Result<(), Failure> {
+    let folder = home.folder(place)?;
     let script = "#!/usr/bin/env python3\n\"\"\"Reads the call's input as JSON on stdin and writes its output as JSON on stdout.\"\"\"\n\
                   import json\nimport sys\n\ninput = json.load(sys.stdin)\njson.dump({\"words\": len(input[\"text\"].split())}, sys.stdout)\n";
-    let mut files = Scaffold::new(job);
-    let tools = job.join("tools");
+    let mut files = Scaffold::new(&folder);
+    let tools = folder.join("tools");
     files.add(tools.join(format!("{name}.py")), script);
     files.add(tools.join(format!("{name}.json")), pretty(&config(name, &tools, place, Some(format!("tools/{name}.py")))));
     let written = files.write(place)?;
-    let shown = place.shown(job);
-    let within = |line: CommandLine| if shown == "." { line } else { line.option("--job", &shown) };
+    let shown = place.shown(&folder);
+    let needs_no_job = shown == "." || matches!(home, Home::Project);
+    let within = |line: CommandLine| if needs_no_job { line } else { line.option("--job", &shown) };
     let call = within(baton("tool call").value(name)).option("--text", "a b").flag("--trust");
     let next = [call.to_string(), within(baton("tool test").value(name)).to_string()];
     scaffold::report(place, &written, &next)
@@ -205,23 +243,36 @@ fn config(name: &str, folder: &Path, place: &Place, command: Option<String>) -> 
     config
 }
 
-fn agent(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
+fn agent(name: &str, home: Home<'_>, place: &Place) -> Result<(), Failure> {
     check_id("an agent", name, MAX_AGENT_ID_LENGTH)?;
-    let job = job_here(job, place)?;
-    let text = std::fs::read_to_string(job.join(JOB_FILE)).map_err(|error| Failure::file(&job.join(JOB_FILE), error))?;
-    let model = serde_json::from_str::<Value>(&text)
-        .ok()
-        .and_then(|config| config["models"].as_object()?.keys().next().cloned())
-        .unwrap_or_else(|| "scripted".to_owned());
-    let agents = job.join("agents");
-    let mut files = Scaffold::new(&job);
+    let folder = home.folder(place)?;
+    let model = match home {
+        // Each job that uses the agent names the model.
+        Home::Project => match place.jobs().first() {
+            Some(job) => first_model(&place.job_folder(Path::new(job))?)?,
+            None => None,
+        },
+        Home::Job(_) | Home::Unnamed => first_model(&folder)?,
+    };
+    let model = model.unwrap_or_else(|| "scripted".to_owned());
+    let agents = folder.join("agents");
+    let mut files = Scaffold::new(&folder);
     files.add(agents.join(format!("{name}.json")), pretty(&agent_config(name, &model, &agents, place)));
     let written = files.write(place)?;
-    let next = [
-        format!("add \"route_to_{name}\" to the tools of the agent that may call it"),
-        baton("validate").value(place.shown(&job)).to_string(),
-    ];
+    let validate = match home {
+        Home::Project => baton("validate"),
+        Home::Job(_) | Home::Unnamed => baton("validate").value(place.shown(&folder)),
+    };
+    let next = [format!("add \"route_to_{name}\" to the tools of the agent that may call it"), validate.to_string()];
     scaffold::report(place, &written, &next)
+}
+
+/// Returns the name of the first model of the job in `folder`.
+fn first_model(folder: &Path) -> Result<Option<String>, Failure> {
+    let file = folder.join(JOB_FILE);
+    let text = std::fs::read_to_string(&file).map_err(|error| Failure::file(&file, error))?;
+    let job: Option<Value> = serde_json::from_str(&text).ok();
+    Ok(job.and_then(|job| job["models"].as_object()?.keys().next().cloned()))
 }
 
 fn agent_config(name: &str, model: &str, folder: &Path, place: &Place) -> Value {
@@ -271,7 +322,7 @@ fn job_files(name: &str, place: &Place) -> Result<(), Failure> {
 
 /// Writes a model script with one call of each agent.
 fn script(job: Option<&Path>, out: Option<&Path>, place: &Place) -> Result<(), Failure> {
-    let folder = job_here(job, place)?;
+    let folder = job.map_or_else(|| job_here(place), |job| place.job_folder(job))?;
     let loaded = job::load(place, &folder)?;
     let file = out.map_or_else(|| folder.join("new.script.json"), |out| place.current.join(out));
     let mut script = json!({"$schema": schema("script", file.parent().unwrap_or(&folder), place)});
@@ -283,18 +334,18 @@ fn script(job: Option<&Path>, out: Option<&Path>, place: &Place) -> Result<(), F
     scaffold::report(place, &written, &[run.to_string()])
 }
 
-/// Returns the job of a new file: the named one, the job in this folder, or the project's only job.
-fn job_here(job: Option<&Path>, place: &Place) -> Result<PathBuf, Failure> {
-    if let Some(job) = job {
-        return place.job_folder(job);
-    }
+/// Returns the job of a new file: the job in this folder, or the project's only job.
+fn job_here(place: &Place) -> Result<PathBuf, Failure> {
     if place.current.join(JOB_FILE).is_file() {
         return Ok(place.current.clone());
     }
     match place.jobs().as_slice() {
         [only] => place.job_folder(Path::new(only)),
         [] => Err(Failure::Usage("there is no job here; create one first: baton new job NAME".to_owned())),
-        several => Err(Failure::Usage(format!("there are several jobs; choose one: --job {}", several.join(" | ")))),
+        several => {
+            let jobs = several.join(" | ");
+            Err(Failure::Usage(format!("there are several jobs; choose one: --job {jobs}, or --shared for all of them")))
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod reports;
 mod runs;
 mod screens;
 mod scripts;
+mod shared;
 mod signals;
 mod stores;
 mod support;

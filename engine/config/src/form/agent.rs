@@ -1,5 +1,7 @@
 //! Agent configs.
 
+use std::collections::BTreeMap;
+
 use baton_types::config::{Approver, Join, MasterRule, OnText, Summary};
 use baton_types::id::ID_PATTERN;
 use baton_types::limits::Limits;
@@ -28,7 +30,7 @@ pub struct AgentForm {
     pub model: String,
     /// The system prompt, a template: the text itself, or the file that holds it.
     pub system_prompt: PromptForm,
-    /// The tools it may use: their ids, or ids with what is asked of their calls; `route_to_<agent_id>` delegates to an agent.
+    /// The tools it may use: their ids, or ids with approvals and descriptions; `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
     pub tools: Vec<GrantForm>,
     /// Meaning of a turn without calls: its text is the result (`handoff`, the default), or the agent is reminded to
@@ -69,7 +71,17 @@ pub enum GrantForm {
     Full(FullGrantForm),
 }
 
-/// A tool that an agent may use, with what is asked of its calls.
+impl GrantForm {
+    /// Returns the tool's id.
+    pub fn tool(&self) -> &str {
+        match self {
+            Self::Tool(id) => id,
+            Self::Full(full) => &full.tool,
+        }
+    }
+}
+
+/// A tool that an agent may use, with its approval and its descriptions for this agent.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FullGrant")]
@@ -80,6 +92,23 @@ pub struct FullGrantForm {
     /// an approval as well, a person's counts.
     #[serde(default)]
     pub approval: Option<Approver>,
+    /// The description of the tool that this agent sees, instead of the one in the tool's config.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 20_000))]
+    pub description: Option<String>,
+    /// Words for this agent about parameters of the tool, by name. The schema of the input stays as it is.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, WordingForm>,
+}
+
+/// Words about a parameter of a tool.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Wording")]
+pub struct WordingForm {
+    /// The description of the parameter that the agent sees.
+    #[schemars(length(min = 1, max = 20_000))]
+    pub description: String,
 }
 
 /// A system prompt: the text itself, or the file that holds it.
@@ -98,7 +127,7 @@ pub enum PromptForm {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "File")]
 pub struct FileForm {
-    /// The file's path, relative to the job's folder.
+    /// The file's path, relative to the folder with `agents/`: the job's, or the project's for an agent that its jobs share.
     #[schemars(length(min = 1))]
     pub file: String,
 }

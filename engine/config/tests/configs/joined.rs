@@ -70,6 +70,41 @@ fn joins_retries_approvals_and_doubts_are_read() {
     assert_eq!(configs.agents["counter"].join, Join::All);
 }
 
+#[test]
+fn an_agent_has_its_own_words_for_a_tool() {
+    let words = r#"[{ "tool": "word_count", "description": "Count the words of a report.", "parameters": { "text": { "description": "The report" } } },
+        "handoff", "ask_master", "note"]"#;
+    let files = sound().edited("agents/counter.json", r#"["word_count", "handoff", "ask_master", "note"]"#, words);
+    let configs = files.load().unwrap();
+    let (offered, known) = (&configs.agents["counter"].tools["word_count"], &configs.tools["word_count"]);
+    assert_eq!((offered.description.as_str(), known.description.as_str()), ("Count the words of a report.", "Counts words"));
+    let shown = configs.agents["counter"].offered.iter().find(|definition| definition.id == *"word_count").unwrap();
+    assert_eq!(shown.description, "Count the words of a report.");
+    let mut schema = shown.input_schema.value();
+    assert_eq!(schema["properties"]["text"]["description"], "The report");
+    schema["properties"]["text"]["description"] = json!("Input text");
+    assert_eq!(schema, known.definition.input_schema.value(), "the schema is the same but for the words");
+    let pinned: Sources = serde_json::from_str(&serde_json::to_string(&files.sources()).unwrap()).unwrap();
+    assert_eq!(
+        files.load_from(&pinned).unwrap().agents["counter"].tools["word_count"].description,
+        "Count the words of a report."
+    );
+}
+
+#[test]
+fn an_agent_s_words_for_a_tool_name_a_parameter_and_change_no_schema() {
+    let faults = |grant: &str| sound().edited("agents/counter.json", "\"word_count\", ", &format!("{grant}, ")).faults();
+    let told = faults(r#"{ "tool": "word_count", "parameters": { "txet": { "description": "The report" } } }"#);
+    assert!(
+        told.contains("has no parameter \"txet\"")
+            && told.contains("did you mean \"text\"")
+            && told.contains("agents/counter.json:6:"),
+        "{told}"
+    );
+    let told = faults(r#"{ "tool": "word_count", "parameters": { "text": { "description": "The report", "maxLength": 3 } } }"#);
+    assert!(told.contains("maxLength") && told.contains("agents/counter.json:6:"), "{told}");
+}
+
 fn derived_input(tool: &baton_types::config::Tool) -> &baton_types::json::Json {
     tool.input.json()
 }

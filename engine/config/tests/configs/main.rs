@@ -14,6 +14,7 @@ mod prices;
 mod reading;
 mod schemas;
 mod settings;
+mod shared;
 mod signatures;
 mod support;
 mod tools;

@@ -1,6 +1,7 @@
 //! Tools, checked, and what runs their calls.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::schema::Schema;
 use crate::tool_type::{Then, ToolType};
 
 /// A tool, checked. A function tool has exactly one executor; the other types have none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tool {
     /// Its id.
     pub id: ToolId,
@@ -168,6 +169,15 @@ pub struct ExecSpec {
     /// The files of the job's folder that the command names, by argument, with the hashes of their contents when the folder was
     /// read.
     pub files: BTreeMap<String, String>,
+    /// How many folders above the job's folder the one is that `command` names files of: 0, unless the command is a project's.
+    pub above: usize,
+}
+
+impl ExecSpec {
+    /// Returns the folder whose files the command may name, for a job in `folder`.
+    pub fn folder<'f>(&self, folder: Option<&'f Path>) -> Option<&'f Path> {
+        folder.and_then(|folder| folder.ancestors().nth(self.above))
+    }
 }
 
 /// An example of a tool's config.

@@ -68,7 +68,7 @@ pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
             "tool": tool.id, "type": tool.tool_type, "description": tool.description, "category": tool.category, "tags": tool.tags,
             "effect": tool.effect, "writes": tool.writes, "timeout_seconds": tool.timeout.as_secs(),
             "idle_seconds": tool.idle.map(|idle| idle.as_secs()), "source": tool.source,
-            "executor": executor(tool), "input_schema": tool.input.json(), "output_schema": tool.output.as_ref().map(|schema| schema.json().clone()),
+            "executor": executor(tool), "input_schema": tool.definition.input_schema, "output_schema": tool.output.as_ref().map(|schema| schema.json().clone()),
             "examples": examples, "tokens": tokens(tool),
         }));
     }
@@ -92,7 +92,7 @@ pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
         screen.text(&text!("config      {source}"))?;
     }
     screen.text(&text!("tokens      ≈{}", tokens(tool)))?;
-    table("parameters", &tool.input.json().value(), place)?;
+    table("parameters", &tool.definition.input_schema.value(), place)?;
     if let Some(output) = &tool.output {
         table("returns", &output.json().value(), place)?;
     }

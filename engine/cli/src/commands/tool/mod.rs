@@ -47,6 +47,9 @@ enum ToolVerb {
         name: String,
         #[command(flatten)]
         whose: Whose,
+        /// Show the tool as this agent of the job sees it, with the descriptions in the agent's config
+        #[arg(long = "for", value_name = "AGENT")]
+        agent: Option<String>,
     },
     /// Call one tool in a temporary workspace
     #[command(disable_help_flag = true)]
@@ -122,7 +125,14 @@ impl Dialect {
 pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure> {
     match &args.verb {
         ToolVerb::Ls { whose } => look::list(&Tools::load(place, whose.job.as_deref())?, place)?,
-        ToolVerb::Show { name, whose } => look::show(Tools::load(place, whose.job.as_deref())?.get(name)?, place)?,
+        ToolVerb::Show { name, whose, agent } => {
+            let tools = Tools::load(place, whose.job.as_deref())?;
+            let tools = match agent {
+                Some(agent) => tools.of_agent(agent)?,
+                None => tools,
+            };
+            look::show(tools.get(name)?, place)?;
+        }
         ToolVerb::Schema { name, provider, whose } => {
             let tools = Tools::load(place, whose.job.as_deref())?;
             look::schema(tools.get(name)?, provider.map(Dialect::target), place)?;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_types::config::Tool;
-use baton_types::id::ToolId;
+use baton_types::config::{Agent, Tool};
+use baton_types::id::{AgentId, ToolId};
 
 use crate::exit::Failure;
 use crate::job;
@@ -15,6 +15,7 @@ use crate::place::Place;
 pub(super) struct Tools {
     pub(super) by_id: BTreeMap<ToolId, Arc<Tool>>,
     pub(super) job: Option<PathBuf>,
+    agents: BTreeMap<AgentId, Arc<Agent>>,
 }
 
 impl Tools {
@@ -22,8 +23,22 @@ impl Tools {
     pub(super) fn load(place: &Place, job: Option<&Path>) -> Result<Self, Failure> {
         let here = place.current.join(crate::place::JOB_FILE).is_file().then_some(Path::new("."));
         match job.or(here) {
-            Some(name) => Ok(Self { by_id: job::load(place, name)?.configs.tools.clone(), job: Some(name.to_owned()) }),
-            None => Ok(Self { by_id: job::tools(place)?, job: None }),
+            Some(name) => {
+                let configs = job::load(place, name)?.configs;
+                Ok(Self { by_id: configs.tools.clone(), job: Some(name.to_owned()), agents: configs.agents.clone() })
+            }
+            None => Ok(Self { by_id: job::tools(place)?, job: None, agents: BTreeMap::new() }),
+        }
+    }
+
+    /// Returns the tools of one agent of the job, as the agent sees them.
+    pub(super) fn of_agent(self, agent: &str) -> Result<Self, Failure> {
+        if self.job.is_none() {
+            return Err(Failure::Usage("--for names an agent of a job; add --job JOB".to_owned()));
+        }
+        match self.agents.get(agent) {
+            Some(agent) => Ok(Self { by_id: agent.tools.clone(), ..self }),
+            None => Err(Failure::not_found("agent", agent, self.agents.keys().map(ToString::to_string))),
         }
     }
 
