@@ -71,7 +71,8 @@ fn write_file_keeps_a_given_media_type_or_refuses_it() {
         assert_eq!(error.kind, ToolErrorKind::InvalidInput);
         assert!(error.message.contains(reason), "{refused}: {error}");
     }
-    assert_eq!(written(&context).len(), 3);
+    assert_eq!(write("e.md", "x", " ").unwrap()["mime_type"], "text/markdown", "an empty type is none");
+    assert_eq!(written(&context).len(), 4);
 }
 
 #[test]

@@ -59,7 +59,7 @@ async fn write_file(
         Encoding::Base64 => decode(&content)?,
     };
     let mut write = PendingWrite::new(path.clone(), content);
-    write.mime_type = mime_type;
+    write.mime_type = mime_type.filter(|given| !given.trim().is_empty());
     write.description = why_created.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     write.tags = tags.map(tidy).transpose()?;
     let content = Arc::clone(&write.content);
