@@ -24,7 +24,7 @@ pub(crate) fn skeleton(configs: &Configs) -> Value {
     json!({ "agents": agents })
 }
 
-/// Returns the delegations of `agent` to agents that nobody called so far, and adds these agents to `reached`.
+/// Returns the delegations of `agent` to agents that were not called so far, and adds these agents to `reached`.
 fn new_delegations<'a>(agent: &'a Agent, reached: &mut BTreeSet<AgentId>) -> Vec<&'a Tool> {
     let delegations = agent.tools.values().filter(|tool| tool.tool_type == ToolType::AgentAsTool);
     delegations.map(AsRef::as_ref).filter(|tool| tool.agent.as_ref().is_some_and(|to| reached.insert(to.clone()))).collect()
@@ -61,7 +61,7 @@ fn script(agent: &Agent, delegations: &[&Tool]) -> Value {
     script
 }
 
-/// Returns a value that `schema` accepts, as far as its simple keywords tell.
+/// Returns a value that `schema` accepts, by its simple keywords.
 fn example(schema: &Value) -> Value {
     example_at(schema, MAX_DEPTH)
 }

@@ -143,8 +143,8 @@ impl RunView {
         })
     }
 
-    /// Returns the first cause of a task's end, among the errors of its last turns. Errors before a turn without errors are no
-    /// cause, because the agent continued after them.
+    /// Returns the first cause of a task's end, among the errors of its last turns. Errors before a turn without errors are
+    /// left out, because the agent continued after them.
     fn cause_in<'a>(&'a self, end: &'a Problem, limit: Option<LimitKind>) -> &'a Problem {
         let calls = || self.problems.iter().filter(|problem| problem.task == end.task && problem.call.is_some());
         // The task may have ended with the result of a call.

@@ -377,3 +377,22 @@ fn ctrl_c_on_a_terminal_awaits_a_command_once_and_kills_it_the_second_time() {
     assert!(drawn.contains(&format!("baton resume {}", folder.last_run())) && drawn.contains(CURSOR_BACK), "{drawn:?}");
     wait_until_gone(&process);
 }
+
+#[test]
+fn the_clock_of_a_running_run_continues_in_another_terminal() {
+    let folder = Folder::new();
+    let gate = gated(&folder, "gated", "idempotent");
+    let terminal = Terminal::open(&folder, &["run", "gated", "--trust"]);
+    let process = gate.reached();
+    let began = Instant::now();
+    // No entry is added while the gate is closed. The waiting time is shown from one second on.
+    loop {
+        let shown = folder.baton(&["show", "@last"]).exits(0).stdout;
+        if shown.contains("waits for worker · ") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "the waiting time is never shown:\n{shown}");
+    }
+    gate.open(&process);
+    terminal.ends().exits(0);
+}
