@@ -141,7 +141,7 @@ impl<'d> Reader<'d> {
     fn resolved(&mut self, part: &'d Value) -> Option<&'d Value> {
         resolved(part, self.document)
             .inspect_err(|target| {
-                self.changes.push(Change::new("", format!("{target:?} is not a part of this document: it was not used")))
+                self.changes.push(Change::new("", format!("{target:?} is not a part of this document: it was not used")));
             })
             .ok()
     }
