@@ -60,7 +60,9 @@ impl<'s> Loader<'s> {
         let mut files = [Role::BuiltinTool, Role::SharedTool, Role::Tool].map(|role| self.read_tools(role));
         if unconfigured == Unconfigured::Allowed {
             let granted = self.granted_ids();
-            files.iter_mut().for_each(|tools| tools.retain(|id, _| granted.contains(id)));
+            for tools in &mut files {
+                tools.retain(|id, _| granted.contains(id));
+            }
         }
         self.check_twins(&files);
         self.check_names(&files);

@@ -23,13 +23,10 @@ pub(super) fn read(content: &[u8]) -> Result<TextForm, String> {
             let mut text = String::new();
             output_doc_page(&document, &mut PlainTextOutput::new(&mut text), number).map(|()| text)
         }));
-        let text = match page {
-            Ok(Ok(text)) => text,
-            Ok(Err(_)) | Err(_) => {
-                unread.push(number.to_string());
-                String::new()
-            }
-        };
+        let text = page.ok().and_then(Result::ok).unwrap_or_else(|| {
+            unread.push(number.to_string());
+            String::new()
+        });
         let text = tidy(&text);
         has_text |= !text.is_empty();
         if !form.push_section(format!("page {number}"), "", &text) {

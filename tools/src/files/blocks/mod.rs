@@ -206,8 +206,11 @@ pub(crate) fn blocks(text: &str, doc_type: DocType) -> Result<Vec<Block>, Cannot
     }
 }
 
+/// The kind of a block, and its fields.
+pub(crate) type BlockContent = (BlockType, Map<String, Value>);
+
 /// Returns the blocks of `text` with their fields, as [`BlockType`] names them.
-pub(crate) fn contents(text: &str, doc_type: DocType) -> Result<Vec<(BlockType, Map<String, Value>)>, CannotEdit> {
+pub(crate) fn contents(text: &str, doc_type: DocType) -> Result<Vec<BlockContent>, CannotEdit> {
     let found = blocks(text, doc_type)?;
     let entries = if doc_type == DocType::Json { json::contents(text) } else { Vec::new() };
     let mut entries = entries.into_iter();
