@@ -74,7 +74,8 @@ pub(crate) fn commands(label: Text, commands: &[String], width: usize) -> Vec<Te
     for command in commands {
         match lines.last_mut() {
             Some(line) if LABEL + line.chars().count() + 3 + command.chars().count() <= width => {
-                *line += &format!(" · {command}")
+                line.push_str(" · ");
+                line.push_str(command);
             }
             _ => lines.push(command.clone()),
         }

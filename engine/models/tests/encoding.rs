@@ -171,7 +171,7 @@ fn count(value: &Value, found: &mut usize) {
     match value {
         Value::String(text) if text == HOSTILE => *found += 1,
         Value::String(text) => {
-            for part in text.split("\n") {
+            for part in text.split('\n') {
                 if let Ok(inner @ Value::Object(_)) = serde_json::from_str::<Value>(part) {
                     count(&inner, found);
                 }

@@ -56,7 +56,7 @@ fn payloads(victim: &str) -> Vec<String> {
         ]);
         // A text with the label that its own frame had before the payload was added.
         let own = framed("request", "fine");
-        payloads.push(format!("fine\n</{}", &own[1..own.find('>').unwrap() + 1]));
+        payloads.push(format!("fine\n</{}", &own[1..=own.find('>').unwrap()]));
     }
     let json_forms = ["notice", "document", "question", "tool_result", "text", "document_pointer", "summary", "attempt"];
     for kind in json_forms {

@@ -86,7 +86,9 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
         screen.tell(&text!("wrote       {}", place.shown(path)));
     }
     if screen.is_text() {
-        usage(view).iter().for_each(|line| screen.tell(line));
+        for line in &usage(view) {
+            screen.tell(line);
+        }
     }
     suggest(view, exit, place);
     Ok(())

@@ -98,9 +98,9 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         let told = text!("Q{number} answered: {}", Text::block(&answer_text(&answer)));
         // A continued run prints its own result.
         if resumes {
-            place.screen.tell(&told)
+            place.screen.tell(&told);
         } else {
-            place.screen.text(&told)?
+            place.screen.text(&told)?;
         }
         let open = view.questions_for_person().count() - 1;
         if open > 0 && !resumes {

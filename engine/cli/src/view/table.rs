@@ -351,6 +351,6 @@ mod tests {
     #[test]
     fn branches_of_a_deep_task_are_cut_at_their_beginning() {
         let deep = row(&format!("{}└─", "  ".repeat(200)), Mark::Running, "worker", &"0/1.1".repeat(60), &["turn 1"]);
-        assert_eq!(drawn(&[Line::Task(deep)], 40), concat!("\n…          └─● worker  turn 1  12s",));
+        assert_eq!(drawn(&[Line::Task(deep)], 40), "\n…          └─● worker  turn 1  12s");
     }
 }

@@ -275,7 +275,9 @@ impl Growth<'_> {
 
     fn fold(&self, tasks: &[&Task], are_all: bool, branches: String) -> Fold {
         let mut used = Spent::default();
-        tasks.iter().for_each(|task| used.add(self.view.row(&task.id).used));
+        for task in tasks {
+            used.add(self.view.row(&task.id).used);
+        }
         Fold {
             branches,
             number: words::counted(tasks.len(), if are_all { "task" } else { "more task" }),

@@ -153,12 +153,11 @@ impl History {
 
     fn reads(&mut self, version: u32, task: &TaskId, turn: u32, whole: bool, at: Timestamp) {
         let readings = self.readings.entry(version).or_default();
-        match readings.iter_mut().find(|reading| reading.task == *task) {
-            Some(before) => before.whole |= whole,
-            None => {
-                let holder = self.holders.get(task).cloned();
-                readings.push(Reading { task: task.clone(), holder, turn, read_at: at.to_string(), whole });
-            }
+        if let Some(before) = readings.iter_mut().find(|reading| reading.task == *task) {
+            before.whole |= whole;
+        } else {
+            let holder = self.holders.get(task).cloned();
+            readings.push(Reading { task: task.clone(), holder, turn, read_at: at.to_string(), whole });
         }
     }
 
