@@ -35,7 +35,9 @@ fn a_failed_run_shows_its_first_cause_with_field_task_and_command_everywhere() {
         "then        worker (0/1.1): agent worker in task 0/1.1, turn 3: the script has no answer",
         &format!("look        baton show {run} --task 0/1.1 --messages\n"),
     ];
-    parts.iter().for_each(|part| assert!(card.contains(part), "{part:?} is not in:\n{card}"));
+    for part in parts {
+        assert!(card.contains(part), "{part:?} is not in:\n{card}");
+    }
     folder.baton(&["show", &run]).exits(0).says(card);
     folder.baton(&["timeline", &run]).exits(0).tells(card);
     let report = folder.baton(&["show", &run, "--output", "json"]).exits(0).json();
@@ -98,7 +100,7 @@ fn a_run_of_2_000_tasks_is_folded_into_counts_that_are_right() {
     let quiet = folder.baton(&["run", "wide", "--quiet"]);
     assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""), "{}", quiet.stdout);
     let shown = folder.baton(&["show", "@last"]).exits(0).stdout;
-    let states: Vec<Value> = folder.baton(&["show", "@last", "--output", "json"]).json()["tasks"].as_array().unwrap().to_vec();
+    let states: Vec<Value> = folder.baton(&["show", "@last", "--output", "json"]).json()["tasks"].as_array().unwrap().clone();
     assert_eq!(states.len(), WORKERS + 1);
     let tree: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with('✓')).take_while(|line| !line.is_empty()).collect();
     assert!(tree.len() <= 40, "{shown}");
