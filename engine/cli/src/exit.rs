@@ -10,10 +10,10 @@ use baton_types::call::CallStatus;
 use baton_types::entry::{FinalState, RunEnded};
 use serde_json::json;
 
-use crate::screen::Versioned;
 use crate::shell::baton;
 use crate::style;
 use crate::text::{Text, text};
+use crate::versioned::Versioned;
 
 /// The outcomes that a script can distinguish by the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,6 +30,7 @@ mod terminal;
 mod text;
 mod trust;
 mod variables;
+mod versioned;
 mod view;
 mod words;
 

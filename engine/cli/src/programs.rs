@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 /// Endings of files that an interpreter executes. Other arguments may name files that do not exist yet.
 const SCRIPTS: [&str; 14] = ["awk", "bash", "cjs", "jar", "jl", "js", "lua", "mjs", "php", "pl", "py", "rb", "sh", "ts"];
 
+/// Folders in which the system finds programs if `PATH` is not set (`execvp` of the GNU C library).
+const UNSET_PATH: &str = "/bin:/usr/bin";
+
 /// The part of a tool's config that names its command.
 #[derive(Deserialize)]
 struct Config<'a> {
@@ -25,7 +28,7 @@ struct Exec<'a> {
 /// Returns a fault for each program and script of a tool that does not exist. `folder` is the job's folder.
 pub(crate) fn missing(sources: &Sources, folder: &Path) -> Vec<Fault> {
     let mut all = Vec::new();
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_else(|| UNSET_PATH.into());
     let is_on_path = |program: &str| std::env::split_paths(&path).any(|place| place.join(program).is_file());
     for source in [Role::Tool, Role::BuiltinTool].into_iter().flat_map(|role| sources.of(role)) {
         all.extend(missing_of(source, folder, &is_on_path).into_iter().map(|(index, range, fault)| {

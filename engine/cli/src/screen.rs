@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::app::options::Common;
 use crate::exit::Failure;
 use crate::text::{Text, escaped_json};
+use crate::versioned::Versioned;
 
 /// The form of a command's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -110,24 +111,6 @@ impl Screen {
         if !self.quiet {
             tell(text);
         }
-    }
-}
-
-/// Version of the form of the objects that commands print. docs/json.md describes the form.
-const VERSION: u32 = 0;
-
-/// An object with the version of its form.
-#[derive(Serialize)]
-pub(crate) struct Versioned<'a, T> {
-    v: u32,
-    #[serde(flatten)]
-    object: &'a T,
-}
-
-impl<'a, T> Versioned<'a, T> {
-    /// Returns `object` with the version.
-    pub(crate) fn of(object: &'a T) -> Self {
-        Self { v: VERSION, object }
     }
 }
 

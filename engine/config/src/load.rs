@@ -50,7 +50,7 @@ pub fn load(
     let agents = loader.load_agents(job.as_ref());
     Faults::none_of(loader.faults)?;
     let job = job.expect("a job without faults was loaded");
-    // Nobody can call an agent of the project that the job does not use.
+    // An agent of the project that the job does not use cannot be called.
     loader.tools.retain(|_, tool| tool.agent.as_ref().is_none_or(|agent| agents.contains_key(agent)));
     let configs =
         Configs { job, agents, tools: loader.tools, money_limits: loader.money_limits, compile_schema: baton_schema::compile };

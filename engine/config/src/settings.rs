@@ -75,7 +75,7 @@ impl<'s> Loader<'s> {
         let place = pointer(&["settings", name]);
         let Some(schema) = setting.get("schema") else {
             if setting.get("type").is_some_and(|kind| kind == "object") {
-                let message = format!("the setting \"{name}\" is an object, and no \"schema\" says what it holds");
+                let message = format!("the setting \"{name}\" is an object and needs a \"schema\" of its fields");
                 let fault = texts.fault(FaultKind::MissingKey, &format!("{place}/schema"), Spot::Key, message);
                 self.faults.push(fault.expected("\"schema\" with a JSON Schema"));
             }

@@ -82,7 +82,7 @@ pub struct Sources {
     /// Prefix of the paths of shared files in messages. Not pinned.
     #[serde(skip)]
     shared_prefix: String,
-    /// How many folders above the job's folder the project's is.
+    /// Number of folders from the job's folder up to the project's.
     #[serde(default, skip_serializing_if = "is_zero")]
     above: usize,
     files: Vec<Source>,

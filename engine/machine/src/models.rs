@@ -37,6 +37,15 @@ impl Run {
         }
     }
 
+    /// Returns the highest ratio of counted to estimated tokens among the models that may be asked for `task`.
+    pub(super) fn counted(&self, task: TaskIndex) -> Counted {
+        if self.shared.counted.is_empty() {
+            return Counted::default();
+        }
+        let of_models = self.model_names(task).filter_map(|name| self.shared.counted.get(name));
+        of_models.fold(Counted::default(), |highest, of| if of.is_higher_than(highest) { *of } else { highest })
+    }
+
     /// Returns the price of the model of the open request of `task`, as the run's start recorded it; `None` if it is not
     /// known.
     pub(super) fn price(&self, task: TaskIndex) -> Option<&Price> {

@@ -1,9 +1,9 @@
 //! Tokens and money reserved for open requests, and the tokens that providers count for estimated ones.
 
-use crate::prelude::*;
+use baton_types::money::Money;
 
-/// Most tokens that a provider may count for one estimated token: an estimate stands for four bytes, and a token has at least
-/// one.
+/// Maximum number of tokens that a provider may count for one estimated token. An estimated token is four bytes of text, and a
+/// real one has at least one byte.
 const MOST_COUNTED: u64 = 4;
 
 /// The amounts reserved for open requests.
@@ -83,19 +83,8 @@ impl Counted {
         (u128::from(self.counted.clamp(estimated, estimated.saturating_mul(MOST_COUNTED))), u128::from(estimated))
     }
 
-    fn is_higher_than(self, other: Self) -> bool {
+    pub(crate) fn is_higher_than(self, other: Self) -> bool {
         let ((counted, of), (others, of_other)) = (self.ratio(), other.ratio());
         counted * of_other > others * of
-    }
-}
-
-impl Run {
-    /// Returns the highest ratio of counted to estimated tokens among the models that may be asked for `task`.
-    pub(crate) fn counted(&self, task: TaskIndex) -> Counted {
-        if self.shared.counted.is_empty() {
-            return Counted::default();
-        }
-        let of_models = self.model_names(task).filter_map(|name| self.shared.counted.get(name));
-        of_models.fold(Counted::default(), |highest, of| if of.is_higher_than(highest) { *of } else { highest })
     }
 }

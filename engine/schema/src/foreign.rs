@@ -9,7 +9,8 @@ use baton_types::id::{MAX_ID_LENGTH, ROUTE_PREFIX};
 use baton_types::tool_type::ToolType;
 use serde_json::{Value, json};
 
-use crate::normal::{Change, Normalizer};
+use crate::foreign_tool::{ForeignTool, ForeignTools, not_used, tool_of};
+use crate::normal::Change;
 use crate::openapi;
 
 /// Parts of a tool's definition that are used, in the forms of MCP, `OpenAI` and Anthropic.
@@ -25,36 +26,6 @@ const USED: [&str; 10] = [
     "annotations",
     "type",
 ];
-
-/// The tools of another system's document.
-#[derive(Debug, Default)]
-pub struct ForeignTools {
-    /// The tools, in order.
-    pub tools: Vec<ForeignTool>,
-    /// Parts of the document that belong to no tool, and definitions that became none: pointers into the document.
-    pub unused: Vec<Change>,
-}
-
-/// A tool of another system.
-#[derive(Debug)]
-pub struct ForeignTool {
-    /// Its name there.
-    pub name: String,
-    /// An id of the same meaning: small letters and digits in words joined by `_` or `-`.
-    pub id: String,
-    /// The name that models see, if it is not the id: the name there, in characters that providers accept.
-    pub wire_name: Option<String>,
-    /// A short name for people.
-    pub title: Option<String>,
-    /// Its purpose.
-    pub description: String,
-    /// The schema of its input.
-    pub input: Value,
-    /// The schema of its output.
-    pub output: Option<Value>,
-    /// Everything that is different from the original.
-    pub changes: Vec<Change>,
-}
 
 /// Reads the tools of `document`; the error names the forms that are known. No tool gets an id that `is_taken`.
 pub fn foreign_tools(document: &Value, is_taken: &dyn Fn(&str) -> bool) -> Result<ForeignTools, String> {
@@ -102,7 +73,7 @@ fn read(document: &Value, foreign: &mut ForeignTools) {
 /// The ids and names that are taken.
 struct Names<'t> {
     is_taken: &'t dyn Fn(&str) -> bool,
-    /// Ids and names that models see, as far as they are told apart.
+    /// Ids and names that models see, in the form in which they must differ.
     ids: HashSet<String>,
     /// The number to try next for an id that is taken.
     numbers: HashMap<String, usize>,
@@ -178,7 +149,7 @@ fn definition(tool: &Value, document: &Value) -> Option<ForeignTool> {
         }
     }
     for (key, _) in inner.get("annotations").and_then(Value::as_object).into_iter().flatten().filter(|(key, _)| *key != "title") {
-        unused.push(Change::new("", format!("the hint {key:?} was not used: a config says the effect of a tool by \"effect\"")));
+        unused.push(Change::new("", format!("the hint {key:?} was not used: a config sets the effect of a tool by \"effect\"")));
     }
     let none = json!({"type": "object", "properties": {}});
     let given = ["inputSchema", "input_schema", "parameters"].iter().find_map(|key| inner.get(*key));
@@ -198,37 +169,6 @@ fn definition(tool: &Value, document: &Value) -> Option<ForeignTool> {
     let mut tool = tool_of(name, title, description, input, output, document);
     tool.changes.extend(unused);
     Some(tool)
-}
-
-/// Returns the report of a part that has no place in a tool config.
-pub(crate) fn not_used(part: &str) -> Change {
-    Change::new("", format!("{part:?} was not used: a tool config has no place for it"))
-}
-
-/// Returns a tool with the schemas of `document` that it needs.
-pub(crate) fn tool_of(
-    name: String,
-    title: Option<String>,
-    description: Option<String>,
-    input: &Value,
-    output: Option<&Value>,
-    document: &Value,
-) -> ForeignTool {
-    let mut normalizer = Normalizer::new(document);
-    let input = normalizer.input(input);
-    let mut changes = normalizer.changes;
-    let output = output.map(|output| {
-        let mut normalizer = Normalizer::new(document);
-        let output = normalizer.whole(output);
-        let moved = normalizer.changes.into_iter();
-        changes.extend(moved.map(|change| Change { pointer: format!("output {}", change.pointer), ..change }));
-        output
-    });
-    let description = description.unwrap_or_else(|| {
-        changes.push(Change::new("", "it has no description: its name is used"));
-        name.clone()
-    });
-    ForeignTool { id: String::new(), name, wire_name: None, title, description, input, output, changes }
 }
 
 /// Returns the id that a foreign name becomes: `sendMessage` is `send_message`, `repo.list` is `repo_list`.

@@ -8,6 +8,7 @@
 mod dialect;
 mod findings;
 mod foreign;
+mod foreign_tool;
 mod judge;
 mod keywords;
 mod normal;
@@ -27,7 +28,8 @@ mod walk;
 mod words;
 
 pub use findings::{Broken, Finding};
-pub use foreign::{ForeignTool, ForeignTools, foreign_tools};
+pub use foreign::foreign_tools;
+pub use foreign_tool::{ForeignTool, ForeignTools};
 pub use judge::{compile, derived, judge, read};
 pub use keywords::{KeywordFault, Slip, check_keywords};
 pub use normal::Change;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::foreign::{ForeignTools, not_used, tool_of};
+use crate::foreign_tool::{ForeignTools, not_used, tool_of};
 use crate::normal::Change;
 use crate::pointer::below;
 
@@ -40,7 +40,7 @@ const KEYWORDS: [&str; 14] = [
     "format",
 ];
 
-/// Headers that are not parameters, whatever a description says of them
+/// Headers that are not parameters, even if a description lists them
 /// (<https://spec.openapis.org/oas/v3.1.0#parameter-object>).
 const OTHER_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
 
@@ -66,7 +66,7 @@ pub(crate) fn read(document: &Value, foreign: &mut ForeignTools) {
             let place = below(&at, key);
             match key.as_str() {
                 method if WITHOUT_DATA.contains(&method) => {
-                    foreign.unused.push(Change::new(&place, format!("operations of {method:?} are no tools")));
+                    foreign.unused.push(Change::new(&place, format!("operations of {method:?} are not imported as tools")));
                 }
                 method if METHODS.contains(&method) && !operation.is_object() => {
                     foreign.unused.push(Change::new(&place, "this is not an operation"));

@@ -54,7 +54,7 @@ struct DataAnswer {
     /// The parts of long texts that were read one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<PartsRead>,
-    /// What models were not shown, as sentences.
+    /// Sentences on the content that models were not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     /// Number of statements until one could be run.

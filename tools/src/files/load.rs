@@ -15,7 +15,7 @@ const PREVIEW_CHARACTERS: usize = 80;
 const MAX_PART_BYTES: usize = 32 << 10;
 /// The most bytes of a page: short enough for a model with a small window.
 const MAX_PAGE_BYTES: usize = 8 << 10;
-/// What the result says of a PDF, which many models are not shown.
+/// Note in the result for a PDF, which many models cannot read.
 const PDF_NOTE: &str = "A model without PDF input is shown a record only. Then read the text by page, by lines or by block.";
 /// Number of known paths in the error for an unknown document.
 const MAX_KNOWN: usize = 20;
@@ -47,7 +47,7 @@ struct Loaded {
     pages_count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cut: Option<bool>,
-    /// What the text of a PDF, DOCX or XLSX lacks.
+    /// Note on content that the text of a PDF, DOCX or XLSX lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,7 +202,7 @@ async fn whole(context: &ToolContext, path: &str, with_blocks: bool) -> Result<L
         }
         (Some(Format::Pdf), Some(document)) => {
             context.load(path)?;
-            // A model with PDF input can read a document whose text nobody can.
+            // A model with PDF input can read pages that have no text.
             loaded.note = Some(match document {
                 Ok(document) => {
                     loaded.pages_count = Some(pages_of(document).len());

@@ -19,7 +19,7 @@ const MAX_LEVEL: usize = 6;
 
 /// Returns the text.
 pub(super) fn read(content: &[u8]) -> Result<TextForm, String> {
-    let mut package = ZipArchive::new(Cursor::new(content)).map_err(|error| format!("it is no ZIP archive: {error}"))?;
+    let mut package = ZipArchive::new(Cursor::new(content)).map_err(|error| format!("it is not a ZIP archive: {error}"))?;
     // The styles only tell headings apart.
     let levels = part(&mut package, "word/styles.xml").map(|styles| heading_levels(&styles)).unwrap_or_default();
     let body = part(&mut package, "word/document.xml")?;

@@ -81,7 +81,7 @@ pub(crate) struct TextForm {
     pub(crate) text: String,
     /// The pages of a PDF, the sheets of an XLSX; empty for a DOCX.
     pub(crate) sections: Vec<Section>,
-    /// What the text lacks, as a sentence.
+    /// Sentence on the content that the text lacks.
     pub(crate) note: Option<String>,
 }
 

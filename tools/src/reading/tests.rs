@@ -178,11 +178,11 @@ fn what_cannot_be_read_is_an_error_with_its_reason() {
         "document a.png is image/png; text, PDF, DOCX and XLSX can be read as text"
     );
     assert!(reason("a.pdf", b"%PDF-1.7\xff").starts_with("document a.pdf cannot be read as PDF: it is damaged"));
-    assert!(reason("a.docx", b"PK\x03\x04\xff").contains("it is no ZIP archive"));
+    assert!(reason("a.docx", b"PK\x03\x04\xff").contains("it is not a ZIP archive"));
     assert!(reason("b.docx", &package(&[("other.xml", b"<a/>")])).ends_with("it has no part word/document.xml"));
     assert!(reason("a.xlsx", &package(&[("other.xml", b"<a/>")])).starts_with("document a.xlsx cannot be read as XLSX: "));
     let half = docx("<w:p>");
-    assert!(reason("c.docx", &half[..half.len() / 2]).contains("it is no ZIP archive"));
+    assert!(reason("c.docx", &half[..half.len() / 2]).contains("it is not a ZIP archive"));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn search_documents_finds_the_page_and_the_sheet() {
         found["matches"][1]["snippets"].as_array().unwrap().iter().map(|place| place["section"].clone()).collect();
     assert_eq!(sheets, ["Q3", "Q4 plan"]);
     assert_eq!(found["unread"][0]["path"], "c.docx");
-    assert!(found["unread"][0]["reason"].as_str().unwrap().contains("it is no ZIP archive"), "{found}");
+    assert!(found["unread"][0]["reason"].as_str().unwrap().contains("it is not a ZIP archive"), "{found}");
 }
 
 #[test]

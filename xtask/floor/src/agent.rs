@@ -108,10 +108,10 @@ impl Job {
             (_, "analyst", 3) => {
                 call("route_to_visualizer", json!({"request": "Create charts", "documents": ["sales_raw.csv", "analysis.md"]}))
             }
-            (_, "analyst", _) => handoff("analysis complete", &["analysis.md", "charts.png"]),
+            (_, "analyst", _) => handoff("analysis complete", &["analysis.md", "charts.md"]),
             (_, "visualizer", 1) => call("load_to_context", json!({"path": "sales_raw.csv"})),
-            (_, "visualizer", 2) => write("charts.png", "image/png"),
-            (_, "visualizer", _) => handoff("charts created", &["charts.png"]),
+            (_, "visualizer", 2) => write("charts.md", "text/markdown"),
+            (_, "visualizer", _) => handoff("charts created", &["charts.md"]),
             (Workload::Wide, "root", 1) => {
                 let input = |item| json!({"request": format!("item={item}"), "documents": []});
                 let delegation = |item| json!({"tool": "route_to_worker", "input": input(item)});

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &NewArgs, place: &Place) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Where a new tool or agent belongs.
+/// Owner of a new tool or agent.
 #[derive(Clone, Copy)]
 enum Home<'a> {
     /// To the project, whose jobs share it.

@@ -74,7 +74,7 @@ pub(crate) struct Failure {
     /// The fields of the input or result at fault.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fields: Vec<Field>,
-    /// How often the same error occurred in the run.
+    /// Number of times that the same error occurred in the run.
     times: usize,
     /// The errors that followed, up to the one of the root.
     #[serde(skip_serializing_if = "Vec::is_empty")]

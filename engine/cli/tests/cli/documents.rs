@@ -94,7 +94,7 @@ fn the_log_of_a_document_names_the_writers_and_readers_of_each_version() {
         .exits(0)
         .says("19 B  by worker (task 0/1.1, write_file)  from v1")
         .says("read by lead (task 0, turn 2)")
-        .says("read by nobody");
+        .says("not read yet");
     folder.baton(&["doc", "log", "out/pag.md"]).exits(6).tells("did you mean out/page.md?");
 }
 

@@ -123,7 +123,7 @@ fn an_object_has_a_schema_and_all_faults_of_its_value_are_reported_at_load() {
         assert!(told.contains(expected), "{expected} is not in\n{told}");
     }
     let told = tool("", "{}").told();
-    assert!(told.contains("the setting \"configs\" is an object, and no \"schema\" says what it holds"), "{told}");
+    assert!(told.contains("the setting \"configs\" is an object and needs a \"schema\" of its fields"), "{told}");
     let told = tool(r#", "schema": { "type": "float" }"#, "{}").told();
     assert!(told.contains("number") && told.contains("1 error"), "{told}");
     let told = tool(&schema.replacen(", \"schema\"", r#", "default": { "x": 1 }, "schema""#, 1), "{}").told();

@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use baton_types::message::relabelled;
+
 use crate::secret::Secrets;
 
 /// The body of a request or an answer.
@@ -40,6 +42,10 @@ impl Body {
             let indented = is_text(&format!("{value:#}"));
             let is_as_written = indented || is_text(&value.to_string());
             let had_secret = secrets.scrub(&mut value);
+            if had_secret {
+                // The labels of frames are hashes of their texts, which held the secrets.
+                relabel(&mut value);
+            }
             if is_as_written || had_secret {
                 return Ok(if indented { Self::IndentedJson(value) } else { Self::Json(value) });
             }
@@ -63,6 +69,16 @@ impl Body {
 fn event_of(line: &str) -> (&str, Option<Value>) {
     let start = line.find(['{', '[', '"']).unwrap_or(line.len());
     (&line[..start], serde_json::from_str(&line[start..]).ok())
+}
+
+/// Computes the labels of all frames in `value` again.
+fn relabel(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = relabelled(text),
+        Value::Array(list) => list.iter_mut().for_each(relabel),
+        Value::Object(object) => object.values_mut().for_each(relabel),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Returns a line of a stream without secrets. Its JSON keeps its spelling, unless a secret is hidden behind escapes.

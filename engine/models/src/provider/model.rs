@@ -110,7 +110,7 @@ impl ProviderModel {
         contents: &dyn ContentSource,
     ) -> Result<Body, ModelError> {
         let profile = self.client.endpoint.profile;
-        let features = self.features.of_settings(&settings);
+        let features = Features { frames: request.call.is_none(), ..self.features.of_settings(&settings) };
         let key = (self.run, request.task.clone());
         let conversation =
             self.conversations.take(&key).filter(|conversation| conversation.is_for(profile.dialect, features, &self.vendor));

@@ -304,5 +304,6 @@ const fn features(output_limit: &'static str, asks_for_usage: bool, images: bool
         has_short_ids: false,
         without_reasoning: &[],
         cache: Cache::Usual,
+        frames: true,
     }
 }

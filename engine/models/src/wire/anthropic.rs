@@ -31,11 +31,13 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     if let Some(schema) = request.result {
         within(&mut body, "output_config", "format", json!({"type": "json_schema", "schema": schema}));
     }
-    let mut prompt = json!({"type": "text", "text": request.prompt()});
-    if let Some(mark) = mark {
-        prompt["cache_control"] = mark;
+    if let Some(prompt) = request.prompt() {
+        let mut prompt = json!({"type": "text", "text": prompt});
+        if let Some(mark) = mark {
+            prompt["cache_control"] = mark;
+        }
+        body.insert("system".to_owned(), json!([prompt]));
     }
-    body.insert("system".to_owned(), json!([prompt]));
     body
 }
 

@@ -24,7 +24,7 @@ const SHORT_ID: usize = 9;
 /// Beginnings of the media types of documents that tools read as text.
 const HAVE_TEXT: [&str; 2] = ["application/pdf", "application/vnd.openxmlformats-officedocument."];
 
-/// What a model that is not shown such a document can do.
+/// Advice for a model without input of this type.
 const READ_BY_PARTS: &str =
     "you are not shown documents of this type; the tool that loads documents returns their text by page, by lines or by block";
 
@@ -157,12 +157,13 @@ impl<'a> Said<'a> {
         vendor: &str,
         ids: &mut Ids,
         contents: &HashMap<ContentHash, Content>,
+        frames: bool,
     ) -> Option<Self> {
         let kept = message.parts.iter().find_map(|part| if let Part::Items(kept) = part { Some(kept) } else { None });
         if let Some(folded) = kept.and_then(|kept| items::folded(kept, vendor)) {
             ids.join(&message.parts, &folded);
         }
-        let mut pieces: Vec<Piece<'a>> = message.parts.iter().map(|part| piece(part, ids, contents)).collect();
+        let mut pieces: Vec<Piece<'a>> = message.parts.iter().map(|part| piece(part, ids, contents, frames)).collect();
         join_results(&mut pieces);
         let opens = message.parts.iter().any(|part| matches!(part, Part::Request(_)));
         if opens {
@@ -201,12 +202,13 @@ fn join_results(pieces: &mut Vec<Piece<'_>>) {
     *pieces = joined;
 }
 
-fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Content>) -> Piece<'a> {
+fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Content>, frames: bool) -> Piece<'a> {
     let block = |part| part_block(part, &|hash| contents.get(&hash).cloned());
     let framed_block = |kind| Piece::Text(Cow::Owned(framed(kind, &block(part).to_string())));
     match part {
         Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
-        Part::Request(text) => Piece::Text(Cow::Owned(framed("request", text))),
+        Part::Request(text) if frames => Piece::Text(Cow::Owned(framed("request", text))),
+        Part::Request(text) => Piece::Text(Cow::Borrowed(text)),
         Part::Items(items) => Piece::Items(items),
         Part::Call { call, asked } => Piece::Call { id: ids.of(call, asked), tool: tool_name(asked), input: input(asked) },
         Part::Result { call, asked, result, repeat, said } => {

@@ -59,7 +59,7 @@ impl Grown {
         self.bytes.truncate(end);
         self.ids.truncate(ids);
         for message in &messages[known..] {
-            let said = Said::of(message, &self.vendor, &mut self.ids, contents);
+            let said = Said::of(message, &self.vendor, &mut self.ids, contents, self.features.frames);
             for item in said.map(|said| self.dialect.word(&said, &self.vendor, self.features)).unwrap_or_default() {
                 if !self.bytes.is_empty() {
                     self.bytes.push(b',');

@@ -16,6 +16,7 @@ pub(crate) mod items;
 mod message;
 pub mod ollama;
 mod parallel;
+mod place;
 pub mod responses;
 mod sse;
 mod stream;
@@ -92,6 +93,8 @@ pub struct Features {
     pub without_reasoning: &'static [&'static str],
     /// The marks after which the server keeps a request for the next one.
     pub cache: Cache,
+    /// Whether requests are framed and frames are explained. The messages of a tool's code go as the code wrote them.
+    pub frames: bool,
 }
 
 /// For how long a server keeps what ends with a mark, where it has marks.
@@ -165,10 +168,11 @@ pub struct WireRequest<'a> {
 }
 
 impl WireRequest<'_> {
-    /// Returns the system prompt with the explanation of frames.
-    fn prompt(&self) -> String {
-        let gap = if self.system.is_empty() { "" } else { "\n\n" };
-        [self.system, gap, FRAME_NOTE].concat()
+    /// Returns the system prompt, with the explanation of frames if there are frames.
+    fn prompt(&self) -> Option<String> {
+        let parts = [Some(self.system).filter(|system| !system.is_empty()), self.features.frames.then_some(FRAME_NOTE)];
+        let prompt = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        (!prompt.is_empty()).then_some(prompt)
     }
 }
 
@@ -213,8 +217,8 @@ impl Dialect {
         body.pop();
         body.extend_from_slice(format!(",\"{list}\":[").as_bytes());
         // Where the head has no place for the system prompt, it is the first message.
-        if matches!(self, Self::Chat | Self::Ollama) {
-            let message = json!({"role": "system", "content": request.prompt()});
+        if let Some(prompt) = request.prompt().filter(|_| matches!(self, Self::Chat | Self::Ollama)) {
+            let message = json!({"role": "system", "content": prompt});
             serde_json::to_writer(&mut body, &message).expect("a JSON tree always serialises");
             if !said.is_empty() {
                 body.push(b',');

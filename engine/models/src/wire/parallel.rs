@@ -1,4 +1,4 @@
-//! `multi_tool_use.parallel`: a call of `OpenAI`'s models that holds other calls, of a tool that nobody offered.
+//! `multi_tool_use.parallel`: a call of `OpenAI`'s models that holds other calls. The tool was not offered.
 //!
 //! The models were trained with such a tool, and use it at times
 //! (<https://community.openai.com/t/model-tries-to-call-unknown-function-multi-tool-use-parallel/490653>). The calls that it holds
@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::AnsweredCall;
-use super::items::{Place, visit};
+use super::place::{Place, visit};
 
 /// The names of the tool.
 const NAMES: [&str; 2] = ["multi_tool_use.parallel", "multi_tool_use_parallel"];
 
-/// What the names of the tools begin with there.
+/// Prefix of the names of tools there.
 const PREFIX: &str = "functions.";
 
 /// Key of an item that is a call with so many calls in it.
@@ -74,7 +74,7 @@ fn keep(item: &mut Map<String, Value>, call: &AnsweredCall, number: usize) {
     item.insert(HOLDS.to_owned(), Value::from(number));
 }
 
-/// Returns the number of the turn's calls that `item` stands for.
+/// Returns the number of calls of the turn that `item` holds.
 pub(super) fn held(item: &Map<String, Value>) -> usize {
     item.get(HOLDS).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok()).unwrap_or(1)
 }

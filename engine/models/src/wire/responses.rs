@@ -36,7 +36,9 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
         let format = json!({"type": "json_schema", "name": "result", "strict": true, "schema": schema});
         within(&mut body, "text", "format", format);
     }
-    body.insert("instructions".to_owned(), Value::from(request.prompt()));
+    if let Some(prompt) = request.prompt() {
+        body.insert("instructions".to_owned(), Value::from(prompt));
+    }
     body
 }
 

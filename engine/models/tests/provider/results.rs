@@ -109,6 +109,10 @@ async fn each_dialect_says_the_schema_of_a_result_in_its_own_words() {
         ("moonshot", "m", None, false),
         ("together", "m", None, false),
         ("gemini-openai", "m", None, false),
+        ("azure", "m", None, false),
+        ("bedrock", "m", None, false),
+        ("vertex", "m", None, false),
+        ("vllm", "m", None, false),
     ];
     for (like, model, expected, beside_tools) in &table {
         let (body, turn) = ask(like, model, asked(schema(), request()), "{\"total\": 1.10, \"note\": null}").await;

@@ -100,6 +100,8 @@ async fn each_provider_gets_the_key_in_its_own_header() {
         if like == "anthropic" {
             assert_eq!((received.headers["x-api-key"].as_str(), bearer), (KEY, None));
             assert!(received.headers.contains_key("anthropic-version"));
+        } else if like == "azure" {
+            assert_eq!((received.headers["api-key"].as_str(), bearer), (KEY, None));
         } else {
             assert_eq!(bearer, Some(format!("Bearer {KEY}").as_str()), "{like}");
         }

@@ -169,7 +169,7 @@ pub struct ExecSpec {
     /// The files of the job's folder that the command names, by argument, with the hashes of their contents when the folder was
     /// read.
     pub files: BTreeMap<String, String>,
-    /// How many folders above the job's folder the one is that `command` names files of: 0, unless the command is a project's.
+    /// Number of folders from the job's folder up to the folder of the files in `command`: 0, unless the command is a project's.
     pub above: usize,
 }
 

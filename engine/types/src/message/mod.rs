@@ -17,7 +17,7 @@ use crate::id::{AgentId, CallId};
 use crate::json::Json;
 
 pub use block::{contents_of, message_blocks, part_block, repeat_hint, write_hashed_form};
-pub use frame::{FRAME_NOTE, framed};
+pub use frame::{FRAME_NOTE, framed, relabelled};
 pub use weight::{FRAME_BYTES, part_bytes, request_tokens};
 
 /// One message of a conversation.

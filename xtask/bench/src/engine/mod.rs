@@ -143,10 +143,10 @@ impl Answers {
             (_, "analyst", 3) => {
                 call("route_to_visualizer", json!({"request": "Create charts", "documents": ["sales_raw.csv", "analysis.md"]}))
             }
-            (_, "analyst", _) => handoff("analysis complete", &["analysis.md", "charts.png"]),
+            (_, "analyst", _) => handoff("analysis complete", &["analysis.md", "charts.md"]),
             (_, "visualizer", 1) => call("load_to_context", json!({"path": "sales_raw.csv"})),
-            (_, "visualizer", 2) => self.write("charts.png", "image/png"),
-            (_, "visualizer", _) => handoff("charts created", &["charts.png"]),
+            (_, "visualizer", 2) => self.write("charts.md", "text/markdown"),
+            (_, "visualizer", _) => handoff("charts created", &["charts.md"]),
             (Workload::Wide, "root", 1) => delegations("route_to_worker", self.n),
             (_, "worker", turn @ 1..=4) => call("calc", json!({"a": turn, "b": number(request)})),
             (_, "worker", 5) => self.write(&format!("doc_{}.md", number(request)), "text/markdown"),

@@ -92,7 +92,7 @@ fn lines(report: &VersionReport<'_>, version: &DocumentVersion) -> Vec<Text> {
         format!("{holder} (task {}, turn {}{part})", reading.task, reading.turn)
     };
     if report.readers.is_empty() {
-        lines.push(text!("    {}", style::faint("read by nobody")));
+        lines.push(text!("    {}", style::faint("not read yet")));
     } else {
         let readers: Vec<String> = report.readers.iter().map(reader).collect();
         lines.push(text!("    {}", style::faint(format!("read by {}", readers.join("; ")))));

@@ -147,7 +147,9 @@ impl Ledger {
         if row.creates_task {
             self.check_callee_result(finished);
         }
-        if let Some(task) = self.tasks.get_mut(&finished.task) {
+        // The agent gets a receipt alone for a result that goes to the user.
+        let to_user = asked.return_to_llm == Some(false) && row.then != Then::Stop;
+        if let Some(task) = self.tasks.get_mut(&finished.task).filter(|_| !to_user) {
             task.injected.extend(result.documents.iter().cloned());
             task.arrived.extend(result.documents.iter().cloned());
             let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };
