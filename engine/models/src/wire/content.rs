@@ -206,9 +206,8 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
     let block = |part| part_block(part, &|hash| contents.get(&hash).cloned());
     let framed_block = |kind| Piece::Text(Cow::Owned(framed(kind, &block(part).to_string())));
     match part {
-        Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
         Part::Request(text) if frames => Piece::Text(Cow::Owned(framed("request", text))),
-        Part::Request(text) => Piece::Text(Cow::Borrowed(text)),
+        Part::Text(text) | Part::Request(text) => Piece::Text(Cow::Borrowed(text)),
         Part::Items(items) => Piece::Items(items),
         Part::Call { call, asked } => Piece::Call { id: ids.of(call, asked), tool: tool_name(asked), input: input(asked) },
         Part::Result { call, asked, result, repeat, said } => {
