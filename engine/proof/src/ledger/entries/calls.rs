@@ -149,11 +149,12 @@ impl Ledger {
         }
         // The agent gets a receipt alone for a result that goes to the user.
         let to_user = asked.return_to_llm == Some(false) && row.then != Then::Stop;
-        if let Some(task) = self.tasks.get_mut(&finished.task).filter(|_| !to_user) {
-            task.injected.extend(result.documents.iter().cloned());
-            task.arrived.extend(result.documents.iter().cloned());
+        if let Some(task) = self.tasks.get_mut(&finished.task) {
+            if !to_user {
+                task.injected.extend(result.documents.iter().cloned());
+                task.arrived.extend(result.documents.iter().chain(&finished.read).cloned());
+            }
             let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };
-            task.arrived.extend(finished.read.iter().cloned());
             task.arrived.extend(finished.conflicts.iter().map(current));
         }
     }
