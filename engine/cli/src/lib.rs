@@ -54,7 +54,6 @@ use baton_tools as _;
 
 use crate::exit::Exit;
 use crate::place::Place;
-use crate::screen::Screen;
 
 /// Returns the configs of the built-in tools, as `(file name, text)`, ordered by name.
 pub fn builtin_tool_configs() -> &'static [(&'static str, &'static str)] {
@@ -86,7 +85,7 @@ where
         Ok(cli) => cli,
         Err(error) => return app::options::refused(&error, &arguments).code(),
     };
-    let screen = Screen::of(&cli.common);
+    let screen = cli.common.screen();
     let ended = Place::here(screen, cli.common.store).and_then(|place| {
         let tokio =
             tokio::runtime::Runtime::new().map_err(|error| exit::Failure::Engine(format!("tokio cannot start: {error}")))?;

@@ -5,7 +5,6 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::app::options::Common;
 use crate::exit::Failure;
 use crate::text::{Text, escaped_json};
 use crate::versioned::Versioned;
@@ -36,17 +35,6 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Detects the abilities of the streams from the options, the terminal and the environment.
-    pub(crate) fn of(options: &Common) -> Self {
-        let &Common { output, store: _, no_input, plain, quiet } = options;
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let automatic = set("CI");
-        let draws = io::stderr().is_terminal() && !automatic;
-        let interactive = draws && io::stdin().is_terminal() && !no_input;
-        Self { output, interactive, live: draws && !dumb && !plain && !quiet, quiet }
-    }
-
     /// Whether results are for people.
     pub(crate) fn is_text(self) -> bool {
         self.output == Output::Text

@@ -1,11 +1,12 @@
 //! The options of every command, and the output for a wrong command line.
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 
 use clap::Args;
 
 use crate::exit::{Exit, error_line};
-use crate::screen::{self, Output};
+use crate::screen::{self, Output, Screen};
 use crate::style;
 use crate::text::{Text, text};
 
@@ -37,6 +38,19 @@ pub(crate) struct Common {
     /// Print only results, questions and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+}
+
+impl Common {
+    /// Detects the abilities of the streams from the options, the terminal and the environment.
+    pub(crate) fn screen(&self) -> Screen {
+        let &Self { output, store: _, no_input, plain, quiet } = self;
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let automatic = set("CI");
+        let draws = io::stderr().is_terminal() && !automatic;
+        let interactive = draws && io::stdin().is_terminal() && !no_input;
+        Screen { output, interactive, live: draws && !dumb && !plain && !quiet, quiet }
+    }
 }
 
 /// Whether arguments that cannot be read ask for JSON.

@@ -21,7 +21,6 @@ use crate::app::options::{Common, refused};
 use crate::exit::{Exit, Failure};
 use crate::export::Target;
 use crate::place::Place;
-use crate::screen::Screen;
 use crate::shell::baton;
 use crate::text::{Text, escaped, is_plain, text};
 use crate::trust::Manner;
@@ -73,7 +72,7 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
         Err(error) => return Ok(refused(&error, &arguments)),
     };
     let args = CallArgs::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
-    let place = &place.with_screen(Screen::of(&args.common));
+    let place = &place.with_screen(args.common.screen());
     let input = input(&args, &matches, &properties)?;
     if let Err(faults) = tool.input.check(&input) {
         return refuse_input(tool, &faults, place);
