@@ -29,7 +29,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Keys that replace each other.
 const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
 
-/// The files that say what a tool is, the most general first: the program's, the project's and the job's. Each refines the ones
+/// Config files of a tool, the most general first: the program's, the project's and the job's. Each refines the ones
 /// before it.
 pub(super) struct Texts<'t, 's> {
     pub(super) files: Vec<&'t Read<'s>>,

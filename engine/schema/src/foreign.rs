@@ -131,7 +131,7 @@ impl Names<'_> {
     }
 }
 
-/// Returns `name` without the differences that do not tell two tools apart.
+/// Returns `name` in a normal form: the names of two tools clash if their normal forms are equal.
 fn twin(name: &str) -> String {
     name.replace('-', "_").to_lowercase()
 }

@@ -45,6 +45,18 @@ pub struct ContentFacts {
     pub summary: String,
 }
 
+/// Whether no model takes content of this type as it is: archives, packages of office programs, sound and film. Tools read
+/// them.
+pub fn is_for_tools(mime_type: &str) -> bool {
+    const TYPES: [&str; 6] = ["octet-stream", "zip", "gzip", "x-tar", "msword", "epub+zip"];
+    const FAMILIES: [&str; 3] = ["vnd.openxmlformats-officedocument.", "vnd.oasis.opendocument.", "vnd.ms-"];
+    match mime_type.split_once('/') {
+        Some(("audio" | "video" | "font", _)) => true,
+        Some(("application", subtype)) => TYPES.contains(&subtype) || FAMILIES.iter().any(|family| subtype.starts_with(family)),
+        _ => false,
+    }
+}
+
 /// Returns the content of a document that holds `output`, its MIME type and the ending of its path: a string as plain text,
 /// any other value as JSON.
 pub fn output_content(output: &Json) -> (Content, &'static str, &'static str) {

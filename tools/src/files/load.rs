@@ -140,6 +140,7 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
             loaded.pages_count = Some(pages.len());
             match page.checked_sub(1).and_then(|page| pages.get(page)) {
                 Some(page) => (*page).to_owned(),
+                None if pages.is_empty() => return refuse(format!("{path} has no text, and so no pages")),
                 None => return refuse(format!("{path} has no page {page}: its pages are 1 to {}", pages.len())),
             }
         }

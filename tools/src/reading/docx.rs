@@ -26,14 +26,21 @@ pub(super) fn read(content: &[u8]) -> Result<TextForm, String> {
     let mut writer = Writer { levels, ..Writer::default() };
     let mut reader = Reader::from_str(&body);
     let mut form = TextForm::default();
+    let mut open_elements = 0_usize;
     loop {
         match reader.read_event().map_err(|error| format!("word/document.xml is damaged: {error}"))? {
-            Event::Start(tag) => writer.opens(&tag),
+            Event::Start(tag) => {
+                open_elements += 1;
+                writer.opens(&tag);
+            }
             Event::Empty(tag) => {
                 writer.opens(&tag);
                 writer.closes(tag.local_name().as_ref());
             }
-            Event::End(tag) => writer.closes(tag.local_name().as_ref()),
+            Event::End(tag) => {
+                open_elements = open_elements.saturating_sub(1);
+                writer.closes(tag.local_name().as_ref());
+            }
             Event::Text(text) => writer.says(&text),
             Event::CData(text) => writer.says(&text),
             Event::GeneralRef(reference) => {
@@ -48,7 +55,12 @@ pub(super) fn read(content: &[u8]) -> Result<TextForm, String> {
                     (None, _) => {}
                 }
             }
-            Event::Eof => break,
+            Event::Eof => {
+                if open_elements > 0 {
+                    form.add_note("The document is damaged: its text ends early.");
+                }
+                break;
+            }
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
         }
         if writer.text.len() > MAX_TEXT_BYTES {

@@ -204,6 +204,19 @@ fn hostile_documents_end_their_reader_and_nothing_else() {
 }
 
 #[test]
+fn a_document_that_ends_early_and_a_stray_cell_are_noted() {
+    let half = "<w:document xmlns:w=\"w\"><w:body><w:p><w:r><w:t>whole</w:t></w:r></w:p><w:p><w:r><w:t>lost te";
+    let half = form("half.docx", &package(&[("word/document.xml", half.as_bytes())]));
+    assert!(half.text.starts_with("whole\n"), "{}", half.text);
+    assert_eq!(half.note.as_deref(), Some("The document is damaged: its text ends early."));
+    let mut rows: Vec<String> = (1..=2_000).map(|row| format!("<row r=\"{row}\"><c r=\"A{row}\"><v>1</v></c></row>")).collect();
+    rows[1_999] = "<row r=\"2000\"><c r=\"A2000\"><v>1</v></c><c r=\"XFD2000\"><v>2</v></c></row>".to_owned();
+    let stray = form("stray.xlsx", &xlsx(&[("S", &rows.concat())]));
+    assert_eq!(stray.note.as_deref(), Some("Sheet S is cut."));
+    assert!(stray.text.lines().filter(|line| *line == "1").count() >= 1_999, "the rows before it are read");
+}
+
+#[test]
 fn deep_xml_and_sparse_sheets_are_read_within_bounds() {
     let deep = docx(&format!("{}<w:p><w:r><w:t>core</w:t></w:r></w:p>{}", "<a>".repeat(300_000), "</a>".repeat(300_000)));
     assert_eq!(form("deep.docx", &deep).text, "core\n\n");

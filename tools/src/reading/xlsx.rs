@@ -54,24 +54,25 @@ fn sheet(book: &mut Xlsx<Cursor<&[u8]>>, name: &str) -> Result<Sheet, String> {
             continue;
         }
         let (row, column) = cell.get_position();
-        (first, last) = (first.min(column), last.max(column));
+        let (wider_first, wider_last) = (first.min(column), last.max(column));
         bytes += value.len();
         if rows.last().is_none_or(|(number, _)| *number != row) {
             rows.push((row, Vec::new()));
         }
         // A sheet may be sparse: cells are bounded by what they become as CSV.
-        let width = (last - first) as usize + 1;
+        let width = (wider_last - wider_first) as usize + 1;
         if bytes > MAX_TEXT_BYTES || rows.len() * width > MAX_CELLS {
             is_cut = true;
             break;
         }
+        (first, last) = (wider_first, wider_last);
         if let Some((_, row)) = rows.last_mut() {
             row.push((column, value));
         }
     }
     let mut writer = csv::Writer::from_writer(Vec::new());
     for (_, row) in rows {
-        let mut record = vec![String::new(); (last - first) as usize + 1];
+        let mut record = vec![String::new(); last.saturating_sub(first) as usize + 1];
         for (column, value) in row {
             record[(column - first) as usize] = value;
         }

@@ -354,3 +354,16 @@ fn a_repeated_document_becomes_a_record_when_its_content_is_replaced() {
     sim.assert_over();
     assert_eq!((repeated.get(), recorded.get()), (1, 1), "it was repeated, and then a record");
 }
+
+#[test]
+fn a_document_that_no_model_takes_is_a_record_and_no_base_for_a_write() {
+    let mut package = write("a.docx", "the bytes of a package");
+    package.content.mime_type = "application/vnd.openxmlformats-officedocument.wordprocessingml.document".to_owned();
+    let sim = Sim::new(&gathering("save"))
+        .agent("root", [turn([call("save", "x")]), turn([handoff("done")])])
+        .tool("save", |_| writes(json!("saved"), vec![write("a.docx", "blind")]))
+        .start_with(vec![package]);
+    sim.assert_over();
+    assert_eq!(requests(&sim)[0].pointers, [reference("a.docx", 1)]);
+    assert_eq!(sim.result("0/1.1").error.map(|error| error.code), Some(ErrorCode::Conflict));
+}

@@ -86,7 +86,15 @@ impl Endpoint {
         })?;
         let said = settings.and_then(|settings| settings.base_url.clone());
         let of_environment = || profile.base_url_variable.and_then(variable).filter(|url| !url.trim().is_empty());
-        let base = said.or_else(|| of_environment().map(|url| address(&url))).unwrap_or_else(|| profile.base_url.to_owned());
+        let of_environment = || match profile.base_url_variable {
+            Some("OLLAMA_HOST") => of_environment().map(|host| address(&host)),
+            _ => of_environment(),
+        };
+        let base = said.or_else(of_environment).unwrap_or_else(|| profile.base_url.to_owned());
+        if !base.is_empty() && !base.trim().starts_with("http://") && !base.trim().starts_with("https://") {
+            let reason = format!("{base} does not begin with https:// (or http:// for a server of your own)");
+            return Err(SetupError::Unusable { what: "the address".to_owned(), provider: provider.to_owned(), reason });
+        }
         if may_hold_key(&base) {
             let reason = "it has more than a host, a port and a path, and a key in it would be shown".to_owned();
             return Err(SetupError::Unusable { what: "the address".to_owned(), provider: provider.to_owned(), reason });

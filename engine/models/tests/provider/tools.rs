@@ -220,6 +220,8 @@ async fn a_provider_with_an_address_for_each_account_is_reached_where_the_enviro
         assert!(error.to_string().contains(&format!("set {address} in the environment")), "{error}");
         let error = model(&|name| (name == address).then(|| url.clone())).err().unwrap();
         assert!(error.to_string().contains(&format!("{name} needs a key: set {key}")), "{error}");
+        let error = model(&|name| (name == address).then(|| "name.example/openai/v1".to_owned())).err().unwrap();
+        assert!(error.to_string().contains("name.example/openai/v1 does not begin with https://"), "{error}");
         let found = |name: &str| match name {
             name if name == address => Some(url.clone()),
             name if name == key => Some("k-azure-test".to_owned()),

@@ -77,7 +77,7 @@ fn is_argument(name: &str) -> bool {
     !name.starts_with('-') && !name.contains(char::is_control)
 }
 
-/// Returns `id` without the differences that do not tell two tools apart.
+/// Returns `id` in a normal form: two ids clash if their normal forms are equal.
 fn twin(id: &str) -> String {
     id.replace('-', "_").to_lowercase()
 }
