@@ -138,7 +138,7 @@ async fn an_output_controls_the_turn_only_where_the_config_says_so() {
         assert_eq!(call_output(&finished.entries, "0/1.1")["n"], 1);
         assert_eq!(turns(&finished), turns_made, "{answer}, controls_flow: {controls}");
     }
-    // What is not given decides nothing.
+    // An absent field decides nothing.
     let neither = json!({"output": {"n": 1, "__cg_control": {"after_execution": null}}});
     assert_eq!(turns(&answering(&neither, json!({"controls_flow": true})).call(json!({})).await), 2);
     let unknown = json!({"output": {"__cg_control": {"after_execution": "stop"}}});

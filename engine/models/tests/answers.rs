@@ -357,7 +357,7 @@ fn a_call_that_holds_calls_is_unfolded_and_goes_back_folded() {
             "each call of the vendor has one result"
         );
     }
-    // What cannot be read stays one call, which is answered as an unknown tool.
+    // Unreadable arguments stay one call, which is answered as an unknown tool.
     for broken in ["{}", "{\"tool_uses\": []}", "{\"tool_uses\": [{\"name\": \"look\"}]}"] {
         let message = json!({"tool_calls": [function("b", wrapper, broken)]});
         let turn = turn(whole(Dialect::Chat, &json!({"choices": [{"message": message, "finish_reason": "stop"}]})), "openai");

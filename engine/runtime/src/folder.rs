@@ -192,7 +192,7 @@ impl JobFolder {
             }
         }
         for argument in &named.arguments {
-            // What cannot be read is refused when trust is judged.
+            // An unreadable file is refused when trust is judged.
             let Ok(Some(file)) = named_file(Some(self.path()), argument) else { continue };
             if let Ok(content) = baton_files::read(&file, MAX_DOCUMENT_BYTES) {
                 sources.add(roles.command_file, argument.as_str(), ContentHash::of(&content).to_string());
