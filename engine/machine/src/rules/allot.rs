@@ -76,7 +76,7 @@ impl Run {
                     }
                     match fresh.content {
                         FreshContent::Document { exceeds_edge: true, .. } => left_out.push(place),
-                        FreshContent::Document { .. } if is_for_tools(&version.content.mime_type) => left_out.push(place),
+                        _ if is_for_tools(&version.content.mime_type) => left_out.push(place),
                         _ => wanted.push((version.content.token_count, fresh.position, place)),
                     }
                 }
