@@ -230,7 +230,7 @@ impl<'s> Loader<'s> {
             self.faults.push(fault.near(like, rules.providers.iter().copied()).expected(format!("\"like\" with one of {known}")));
         }
         if let Some(url) = &form.base_url
-            && !["http://", "https://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
+            && !has_host(url)
         {
             let fault = text.fault(FaultKind::OutOfRange, &format!("{place}/base_url"), Spot::Value, "this is not a web address");
             self.faults
@@ -284,6 +284,12 @@ pub(super) fn unknown_provider(text: &Text<'_>, place: &str, model: &str, provid
     let fault = text.fault(FaultKind::UnknownModel, place, Spot::Value, message);
     let known: Vec<&str> = providers.iter().map(String::as_str).collect();
     fault.near(provider, known.iter().copied()).expected(format!("PROVIDER:MODEL with a provider of {}", known.join(", ")))
+}
+
+/// Whether `url` is the address of a web server: `http://` or `https://`, and a host.
+fn has_host(url: &str) -> bool {
+    let after_scheme = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    after_scheme.is_some_and(|rest| rest.starts_with(|first: char| first.is_alphanumeric() || first == '['))
 }
 
 /// Whether headers of this name hold keys.

@@ -131,7 +131,7 @@ fn an_address_has_a_scheme_and_a_host() {
     for url in ["http://a", "https://a", "http://127.0.0.1:8080/v1"] {
         assert_eq!(told(url), "", "{url}");
     }
-    for url in ["http://", "https://", "ftp://acme.example/v1", "acme.example/v1"] {
+    for url in ["http://", "https://", "https:///v1", "http://?", "ftp://acme.example/v1", "acme.example/v1"] {
         assert!(told(url).contains("this is not a web address"), "{url}: {}", told(url));
     }
 }

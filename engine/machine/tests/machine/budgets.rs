@@ -4,19 +4,16 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use baton_machine::Run;
 use baton_proof::jobs::{JobDraft, ToolDraft};
 use baton_proof::random::Random;
 use baton_proof::script::Prompted;
 use baton_proof::{Sim, agent, call, function, handoff, job, print, route, turn, write, writes};
 use baton_types::call::CallStatus;
-use baton_types::entry::{Entry, FinalState, Recorded};
-use baton_types::event::Event;
+use baton_types::entry::Entry;
 use baton_types::id::TaskId;
 use baton_types::limits::{LimitKind, Limits};
 use baton_types::model::{ModelTurn, Usage};
 use baton_types::money::{Money, Price};
-use baton_types::principal::Principal;
 use serde_json::json;
 
 /// Picodollars for a token of a request, one that was cached, and one of an answer.
@@ -47,12 +44,12 @@ fn spending_all(prompted: &Prompted<'_>, turn: ModelTurn) -> ModelTurn {
     ModelTurn { usage: Some(Usage { input_tokens: prompted.input, output_tokens, ..Usage::default() }), ..turn }
 }
 
-fn result_of(sim: &Sim, task: &str) -> (CallStatus, String) {
+pub(crate) fn result_of(sim: &Sim, task: &str) -> (CallStatus, String) {
     let result = sim.task(task).result.clone().expect("the task has ended");
     (result.status, result.output.text().into_owned())
 }
 
-fn limit_of(sim: &Sim, task: &str) -> Option<LimitKind> {
+pub(crate) fn limit_of(sim: &Sim, task: &str) -> Option<LimitKind> {
     sim.timeline.iter().find_map(|recorded| match &recorded.entry {
         Entry::TaskEnded(ended) if ended.task.as_str() == task => ended.limit,
         _ => None,
@@ -460,204 +457,4 @@ fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents(
     assert_eq!(slow.documents.len(), 1, "its document is kept");
     assert_eq!(result_of(&sim, "0").1, "\"both\"", "what the caller of both needs was not theirs to spend");
     assert!(sim.ledger.settled.total() <= 6_000);
-}
-
-fn seconds(of_a_turn: u32) -> Limits {
-    Limits { turn_seconds: Some(of_a_turn), ..Limits::default() }
-}
-
-#[test]
-fn a_request_that_takes_too_long_is_stopped_and_its_task_times_out() {
-    for (of_run, of_agent) in [(Some(30), None), (None, Some(30)), (Some(90), Some(30)), (Some(30), Some(90))] {
-        let limits = |seconds: Option<u32>| Limits { turn_seconds: seconds, ..Limits::default() };
-        let draft = job([agent("root", "route_to_child"), agent("child", "").limits(limits(of_agent))]).limits(limits(of_run));
-        let mut sim = Sim::new(&draft).agent("root", [turn([route("child", "x")]), turn([handoff("done")])]);
-        sim.begin(Vec::new());
-        sim.step();
-        assert_eq!(sim.pending.len(), 1, "the child is asked");
-        sim.wait_idly(29);
-        assert!(sim.task("0/1.1").ended.is_none());
-        sim.wait_idly(2);
-        assert_eq!(sim.task("0/1.1").ended, Some(FinalState::TimedOut), "run {of_run:?}, agent {of_agent:?}");
-        assert_eq!(result_of(&sim, "0/1.1").0, CallStatus::Timeout);
-        assert_eq!(limit_of(&sim, "0/1.1"), Some(LimitKind::TurnSeconds));
-        assert_eq!(sim.stopped.len(), 1, "the request is stopped");
-        sim.settle();
-        sim.assert_over();
-        assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "the caller was told and went on");
-    }
-}
-
-#[test]
-fn every_request_has_its_own_time_and_none_is_left_over() {
-    let draft =
-        job([agent("root", "work").limits(Limits { deadline_seconds: Some(10_000), ..seconds(30) })]).tool(function("work"));
-    let turns = (0..4).map(|mark| turn([call("work", &mark.to_string())])).chain([turn([handoff("done")])]);
-    let mut sim = Sim::new(&draft).agent("root", turns);
-    sim.begin(Vec::new());
-    while !sim.ended {
-        sim.wait_idly(20);
-        sim.step();
-        assert!(sim.run.totals().deadlines.len() <= 1, "the shell bounds requests, and the run wakes nobody for them");
-    }
-    sim.assert_over();
-    assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "80 seconds of requests, none of which took 30");
-    assert_eq!(sim.run.totals().deadlines.len(), 0);
-}
-
-#[test]
-fn a_request_that_a_crash_interrupted_has_its_time_again() {
-    let draft = job([agent("root", "").limits(seconds(30))]);
-    let mut sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]);
-    sim.begin(Vec::new());
-    sim.wait_idly(20);
-    sim.crash();
-    sim.wait_idly(20);
-    assert!(!sim.ended);
-    sim.settle();
-    sim.assert_over();
-}
-
-#[test]
-fn the_deadline_of_the_run_ends_a_request_in_flight_and_its_worked_seconds_let_it_finish() {
-    let of_run = |limits| job([agent("root", "work")]).tool(function("work")).limits(limits);
-    let draft = of_run(Limits { deadline_seconds: Some(30), ..Limits::default() });
-    let mut sim = Sim::new(&draft).agent("root", [turn([call("work", "a")])]);
-    sim.begin(Vec::new());
-    sim.wait_idly(31);
-    sim.assert_over();
-    assert_eq!(sim.task("0").ended, Some(FinalState::TimedOut));
-    assert_eq!(sim.stopped.len(), 1);
-
-    let draft = of_run(Limits { worked_seconds: Some(30), ..Limits::default() });
-    let mut sim = Sim::new(&draft).agent("root", [turn([call("work", "a")]), turn([handoff("what I have")])]);
-    sim.begin(Vec::new());
-    sim.wait_idly(31);
-    assert_eq!(sim.pending.len(), 1, "what runs may finish");
-    sim.settle();
-    sim.assert_over();
-    assert_eq!(result_of(&sim, "0"), (CallStatus::Partial, "\"what I have\"".to_owned()), "and the next turn is the last");
-    assert_eq!(limit_of(&sim, "0"), Some(LimitKind::WorkedSeconds));
-}
-
-fn tokens(tokens: u64) -> Limits {
-    Limits { tokens: Some(tokens), ..Limits::default() }
-}
-
-/// Returns a root that calls `callees`, each of which may answer with so many tokens; stopped where they have been asked.
-fn callees_asked(limit: u64, callees: &[(&str, u64)]) -> Sim {
-    let of_100 = |id: &str, tools: &str, most: u64| agent(id, tools).settings(json!({"max_tokens": most}));
-    let routes: Vec<String> = callees.iter().map(|(id, _)| format!("route_to_{id}")).collect();
-    let callee = |(id, most): &(&str, u64)| of_100(id, "", *most);
-    let agents = [of_100("root", &routes.join(" "), 100)].into_iter().chain(callees.iter().map(callee));
-    let calls: Vec<_> = callees.iter().map(|(id, _)| route(id, "x")).collect();
-    let mut sim = Sim::new(&job(agents).limits(tokens(limit))).agent("root", [turn(calls), turn([handoff("done")])]);
-    for (id, _) in callees {
-        sim = sim.agent(id, [turn([handoff("done")])]);
-    }
-    sim.begin(Vec::new());
-    assert!(sim.step(), "the root answers");
-    sim
-}
-
-/// Returns the tasks that are being asked now, in their normal turns.
-fn asked(sim: &Sim) -> Vec<String> {
-    let normal = sim.pending.iter().filter(|work| sim.run.task(work.task()).is_some_and(|task| task.last_turn().is_none()));
-    normal.map(|work| work.task().to_string()).collect()
-}
-
-#[test]
-fn a_request_is_made_where_its_worst_case_and_a_last_turn_just_fit() {
-    // What is set aside for the last turn holds this request, and one more answer.
-    let needed = |context: u64| (context + 100) + (context + 100 + 100);
-    let limits = |callees: &[(&str, u64)]| {
-        let sim = callees_asked(1_000_000, callees);
-        let context = |task: &str| sim.run.task(&TaskId::from(task)).unwrap().context_tokens;
-        // Requests side by side must fit with four times the tokens of their estimates.
-        let others: u64 = (1..callees.len()).map(|other| 4 * context(&format!("0/1.{other}")) + 100).sum();
-        let last = context(&format!("0/1.{}", callees.len()));
-        let bound = if others > 0 { 3 * last } else { 0 };
-        // The root's last turn: what it holds, a frame for each result, one result of any length, its answer.
-        let of_root = context("0") + callees.len() as u64 * 64 + 100 + 100;
-        sim.run.totals().usage.total() + others + of_root + needed(last) + bound
-    };
-    let one = [("one", 100)];
-    assert_eq!(asked(&callees_asked(limits(&one), &one)), ["0/1.1"]);
-    assert_eq!(asked(&callees_asked(limits(&one) - 1, &one)), Vec::<String>::new());
-    let two = [("one", 100), ("two", 100)];
-    assert_eq!(asked(&callees_asked(limits(&two), &two)), ["0/1.1", "0/1.2"]);
-    assert_eq!(asked(&callees_asked(limits(&two) - 1, &two)), ["0/1.1"]);
-}
-
-#[test]
-fn a_request_that_fits_is_not_held_up_by_one_before_it_that_does_not() {
-    let callees = [("one", 100), ("big", 10_000), ("two", 100)];
-    let sim = callees_asked(1_000_000, &callees);
-    let spent = sim.run.task(&TaskId::root()).unwrap().usage.total();
-    let context = sim.run.task(&TaskId::from("0/1.2")).unwrap().context_tokens;
-    // The big one fits alone, and not while anything is reserved.
-    let mut sim = callees_asked(spent + 2 * context + 30_000, &callees);
-    assert_eq!(asked(&sim), ["0/1.1", "0/1.3"]);
-    sim.settle();
-    sim.assert_over();
-}
-
-/// Returns the settled usage and cost of the root's requests.
-fn settled(sim: &Sim) -> Vec<(Usage, Option<Money>)> {
-    let settled = sim.entries().filter_map(|entry| match entry {
-        Entry::BudgetSettled(settled) if settled.task == "0" => Some((settled.usage, settled.cost)),
-        _ => None,
-    });
-    settled.collect()
-}
-
-#[test]
-fn an_answer_whose_usage_nobody_told_is_estimated_from_all_that_was_said() {
-    let answer = ModelTurn { usage: None, text: "four".into(), ..turn([call("work", "a")]) };
-    let bytes = "four".len() + "work".len() + answer.calls[0].input.text().len();
-    let sim =
-        Sim::new(&job([agent("root", "work")]).tool(function("work"))).agent("root", [answer, turn([handoff("done")])]).start();
-    sim.assert_over();
-    let (usage, _) = settled(&sim)[0];
-    assert!(usage.estimated);
-    assert_eq!(usage.output_tokens, baton_types::estimate::text_tokens(bytes as u64));
-    assert!(usage.input_tokens > 0);
-}
-
-#[test]
-fn a_request_that_a_crash_left_open_is_settled_at_its_worst_case() {
-    let crashed = |free: bool| {
-        let mut sim =
-            Sim::new(&job([agent("root", "").settings(json!({"max_tokens": 100}))])).agent("root", [turn([handoff("done")])]);
-        if !free {
-            sim.prices.clear();
-        }
-        sim.begin(Vec::new());
-        sim.crash();
-        sim
-    };
-    let (usage, cost) = settled(&crashed(true))[0];
-    assert_eq!((usage.output_tokens, usage.estimated, cost), (100, true, Some(Money::ZERO)), "a script costs nothing");
-    assert_eq!(settled(&crashed(false))[0].1, None, "what has no price is not taken for free");
-}
-
-#[test]
-fn what_a_request_used_is_unknown_after_a_crash_or_a_cancellation_and_known_after_an_answer() {
-    let draft = job([agent("root", "")]);
-    let sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]).start();
-    let unknown = |entries: &[Recorded]| -> Vec<bool> {
-        let settled = entries.iter().filter_map(|recorded| match &recorded.entry {
-            Entry::BudgetSettled(settled) => Some(settled.unknown),
-            _ => None,
-        });
-        settled.collect()
-    };
-    assert_eq!(unknown(&sim.timeline), [false]);
-    let asked = sim.timeline.iter().position(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).unwrap();
-    let open = Run::fold(draft.build(), &sim.timeline[..=asked]);
-    let by = Principal::person("ada");
-    let cancelled = Event::CancelRequested { task: "0".into(), reason: "enough".to_owned(), by };
-    for event in [Event::TakenOver { process: "another".to_owned() }, cancelled] {
-        assert_eq!(unknown(&open.clone().handle(sim.now, event).unwrap().entries), [true]);
-    }
 }

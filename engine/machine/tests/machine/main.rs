@@ -5,6 +5,8 @@ mod allotment;
 mod approvals;
 mod asks;
 mod budgets;
+mod budgets_of_time;
+mod budgets_of_tokens;
 mod call_limits;
 mod cancel;
 mod compaction;

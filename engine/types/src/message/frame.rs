@@ -3,10 +3,15 @@
 //! A frame's label is the hash of its text. So no text can contain its own end, and a text that looks like another part stays
 //! within its own frame.
 
+use std::collections::HashMap;
+
 use crate::id::ContentHash;
 
 /// Number of characters of a label: 64 bits of the hash.
 const LABEL_LENGTH: usize = 16;
+
+/// Greatest number of characters of a kind.
+const KIND_LENGTH: usize = 32;
 
 /// Explanation of frames for a model, at the end of its system prompt.
 pub const FRAME_NOTE: &str = "Messages to you are made of parts. A part begins with <KIND:LABEL> and ends with </KIND:LABEL>, where LABEL is the \
@@ -21,30 +26,51 @@ pub fn framed(kind: &str, text: &str) -> String {
 }
 
 /// Returns `text` with the labels of its frames computed again, after their texts were changed: secrets were replaced.
+///
+/// Takes time linear in the text, also where the text has many beginnings of frames that never end.
 pub fn relabelled(text: &str) -> String {
+    let ends = ends_of_frames(text);
     let mut relabelled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        relabelled.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some((kind, body, after)) = first_frame(rest) {
-            relabelled.push_str(&framed(kind, body));
-            rest = after;
-        } else {
-            relabelled.push('<');
-            rest = &rest[1..];
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(found) = text[at..].find('<') {
+        let start = at + found;
+        at = start + 1;
+        let Some(head) = head_of(&text[at..]) else { continue };
+        let body = at + head.len() + ">\n".len();
+        if !text[at + head.len()..].starts_with(">\n") {
+            continue;
         }
+        let Some(end) = ends.get(head).and_then(|ends| ends.get(ends.partition_point(|end| *end < body))) else { continue };
+        relabelled.push_str(&text[copied..start]);
+        let kind = &head[..head.len() - LABEL_LENGTH - 1];
+        relabelled.push_str(&framed(kind, &text[body..*end]));
+        copied = end + "\n</>".len() + head.len();
+        at = copied;
     }
-    relabelled + rest
+    relabelled + &text[copied..]
 }
 
-/// Returns the kind and the text of the frame that begins `text`, and everything after the frame.
-fn first_frame(text: &str) -> Option<(&str, &str, &str)> {
-    let (head, inner) = text.strip_prefix('<')?.split_once(">\n")?;
+/// Returns the places of all ends of frames in `text`, in ascending order, by the head (`KIND:LABEL`) of the frame.
+fn ends_of_frames(text: &str) -> HashMap<&str, Vec<usize>> {
+    let mut ends = HashMap::<&str, Vec<usize>>::new();
+    for (place, before) in text.match_indices("\n</") {
+        if let Some(head) = head_of(&text[place + before.len()..]) {
+            ends.entry(head).or_default().push(place);
+        }
+    }
+    ends
+}
+
+/// Returns the head of a frame, `KIND:LABEL`, that begins `text` and that `>` follows.
+fn head_of(text: &str) -> Option<&str> {
+    let length = text.bytes().take(KIND_LENGTH + 1 + LABEL_LENGTH + 1).position(|byte| byte == b'>')?;
+    let head = &text[..length];
     let (kind, label) = head.split_once(':')?;
-    let is_frame = label.len() == LABEL_LENGTH && label.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let (body, after) = inner.split_once(&format!("\n</{head}>")).filter(|_| is_frame)?;
-    Some((kind, body, after))
+    let is_head = kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && label.len() == LABEL_LENGTH
+        && label.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_head.then_some(head)
 }
 
 #[cfg(test)]
@@ -57,5 +83,12 @@ mod tests {
         assert_eq!(relabelled(&text), text, "labels that are right stay");
         let changed = text.replace("<key>", "[key]");
         assert_eq!(relabelled(&changed), format!("{}\n\n{} <b>:</b>", framed("request", "a [key] b"), framed("document", "{}")));
+    }
+    #[test]
+    fn beginnings_without_ends_take_linear_time() {
+        let beginnings = "<request:0123456789abcdef>\n".repeat(100_000);
+        assert_eq!(relabelled(&beginnings), beginnings);
+        let ends = "\n</request:0123456789abcdef>".repeat(100_000);
+        assert_eq!(relabelled(&ends), ends);
     }
 }
