@@ -12,6 +12,7 @@ mod environment;
 mod exit;
 mod export;
 mod job;
+mod person;
 mod place;
 mod programs;
 mod project;

@@ -33,7 +33,7 @@ use crate::text::{Text, text};
 use crate::view::lines::progress;
 use crate::view::live::{LiveTree, Prompt};
 use crate::view::{Asked, RunView};
-use crate::{approvals, export, style, terminal};
+use crate::{approvals, export, person, style, terminal};
 
 /// The keys while a question is asked.
 const KEYS: &str = "Enter answers · l: answer later · Ctrl-C stops";
@@ -134,13 +134,18 @@ impl Session<'_> {
         mut judgements: mpsc::UnboundedReceiver<Event>,
         mut interruptions: Interruptions,
     ) -> Result<(), Failure> {
-        let (mut dirty, mut waited) = (false, 0);
+        let (mut dirty, mut waited, mut input_ended) = (false, 0, false);
         let mut progress = self.handle.progress();
         loop {
             let frame = self.live.as_ref().map(|live| if dirty { live.next_frame() } else { live.next_frame() + HEARTBEAT });
             tokio::select! {
                 biased;
                 () = interruptions.next() => self.happened(Event::Interrupted).await,
+                () = person::input_ended(), if !input_ended => {
+                    input_ended = true;
+                    self.say(&[text!("  {}", style::bad("standard input has ended, so nobody answers for the model; the run stops"))]);
+                    self.happened(Event::InputEnded).await;
+                }
                 () = at(frame), if frame.is_some() => {
                     self.draw();
                     dirty = false;

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use baton_types::config::{ModelSpec, Origin, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
+use baton_types::config::{
+    ModelSpec, Origin, PERSON_MODEL, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided,
+};
 use baton_types::money::Price;
 use serde_json::{Map, Value};
 
@@ -199,6 +201,10 @@ impl<'s> Loader<'s> {
             let message = format!("model {} has a name that is not allowed", show(&Value::from(name)));
             let fault = text.fault(FaultKind::OutOfRange, place, Spot::Key, message);
             self.faults.push(fault.expected("letters, digits and _ . : / -, at most 128"));
+        }
+        if name == PERSON_MODEL {
+            let message = format!("the model name \"{name}\" is reserved: --model {name} lets a person answer");
+            self.faults.push(text.fault(FaultKind::ReservedName, place, Spot::Key, message).expected("another name"));
         }
     }
 

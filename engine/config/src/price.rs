@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use baton_types::config::{Configs, MasterRule, ModelSpec, MoneyHolder, MoneyLimit, Place, ProvidedModel};
+use baton_types::config::{Configs, MasterRule, ModelSpec, MoneyHolder, MoneyLimit, PERSON_MODEL, Place, ProvidedModel};
 use baton_types::id::AgentId;
 use baton_types::money::{Money, Price};
 
@@ -179,6 +179,7 @@ pub fn prices<'t>(
             let with_limits = |price: Price| Price { context_tokens: limits.0, output_tokens: limits.1, ..price };
             set.or(of_person).map(with_limits).or(listed).or(of_job)
         }
+        _ if name == PERSON_MODEL && brings(name) => Some(Price::person()),
         _ => table().price(name).cloned(),
     };
     names.into_iter().filter_map(|name| Some((name.to_owned(), price(name)?))).collect()

@@ -135,6 +135,11 @@ impl Price {
         Self { source: "runs on this machine".to_owned(), ..Self::scripted() }
     }
 
+    /// Returns the price of a person who answers in place of a model.
+    pub fn person() -> Self {
+        Self { source: "a person answers".to_owned(), ..Self::scripted() }
+    }
+
     /// Returns the cost of `usage`. Cached tokens count at most as many as the request has.
     pub fn cost(&self, usage: &Usage) -> Money {
         let cached = usage.cached_tokens.min(usage.input_tokens);

@@ -7,6 +7,7 @@ use baton_runtime::RunHandle;
 use baton_store::Store;
 use clap::{Args, ValueHint};
 
+use crate::app::engine::{engine, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::export::{Exported, Plan, Target};
 use crate::place::Place;
@@ -16,7 +17,7 @@ use crate::shell::{CommandLine, baton};
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::view::RunView;
-use crate::{style, terminal, words};
+use crate::{person, style, terminal, words};
 
 /// Options for the end of an execution.
 #[derive(Debug, Args)]
@@ -46,6 +47,8 @@ pub(crate) async fn finish(
     out: Option<&Target>,
     interruptions: Interruptions,
 ) -> Result<Exit, Failure> {
+    let model = engine(store)?.started(handle.id()).await.map_err(run_failure)?.model;
+    let place = &place.with_screen(person::screen_of(place.screen, model.as_deref()));
     let Ended { view, exit } = session::follow(handle, reported, store, place, interruptions).await?;
     let exported = match out {
         Some(out) => {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use baton_config::PriceTable;
 use baton_runtime::{Engine, EngineBuilder, RunError, TrustNothing};
 use baton_store::{Store, StoreError};
+use baton_types::config::PERSON_MODEL;
 use baton_types::id::RunId;
 
 use crate::environment::Environment;
 use crate::exit::Failure;
+use crate::person::PersonModel;
 use crate::place::Place;
 use crate::shell::baton;
 use crate::trust::{Manner, PersonsTrust};
@@ -22,7 +24,8 @@ pub(crate) fn engine(store: &Arc<dyn Store>) -> Result<Engine, Failure> {
 }
 
 /// Returns a builder of an engine over `store`, which is kept in `file`. The engine executes only the jobs that the person
-/// trusts. It sees the environment, the trusted part of the project's `.env`, and the person's own prices.
+/// trusts. It sees the environment, the trusted part of the project's `.env`, and the person's own prices. The person can play
+/// a model.
 pub(crate) fn builder(
     store: &Arc<dyn Store>,
     file: Option<PathBuf>,
@@ -32,6 +35,7 @@ pub(crate) fn builder(
     let environment = Environment::at(place)?;
     let trust = PersonsTrust::at(place, file, Arc::clone(&environment), manner)?;
     let builder = Engine::builder().store(Arc::clone(store)).trust(trust).variables(move |name| environment.get(name));
+    let builder = builder.model(PERSON_MODEL, Arc::new(PersonModel::new(place.current.clone())));
     Ok(match environment::user_prices()? {
         Some(prices) => builder.prices(PriceTable::embedded().clone().with(prices)),
         None => builder,

@@ -36,7 +36,7 @@ pub(crate) struct ForkArgs {
     /// Replace the document PATH with the content of FILE before the fork continues. May be repeated
     #[arg(long = "edit", value_name = "PATH=FILE", value_parser = edit)]
     edits: Vec<(DocumentPath, String)>,
-    /// Model for all agents: the name of a model in the job
+    /// Model for all agents: the name of a model in the job, PROVIDER:MODEL, or `person`
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Use the current configs of the job's folder. --set is applied after them

@@ -11,6 +11,7 @@ use crate::app::{Ending, builder, complete, document, finish, given_text, run_fa
 use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
 use crate::job;
+use crate::person;
 use crate::place::Place;
 use crate::signals::Interruptions;
 use crate::trust::Manner;
@@ -33,7 +34,8 @@ pub(crate) struct RunArgs {
     /// File to put into the workspace, at PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
-    /// Model for all agents: a name from the job or from models.json, or PROVIDER:MODEL such as openai:gpt-5-mini
+    /// Model for all agents: a name from the job or from models.json, or PROVIDER:MODEL such as openai:gpt-5-mini. With `person`
+    /// you answer in place of the model, on the terminal or by lines of stdin
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Model script that answers instead of all models, such as one written by `baton export --script`
@@ -81,6 +83,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
         limits: Limits { cost_usd: args.max_cost, tokens: args.max_tokens, ..Limits::default() },
         run: None,
     };
+    person::check_input(place.screen, options.model.as_deref()).await?;
     let out = args.ending.target(place)?;
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;

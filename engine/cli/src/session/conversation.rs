@@ -76,6 +76,8 @@ pub(crate) enum Event {
     Interrupted,
     /// The entries can no longer be printed.
     Unread,
+    /// The lines that a person types in place of a model have ended.
+    InputEnded,
     /// The run ended or stopped.
     Ended,
 }
@@ -173,8 +175,8 @@ impl Conversation {
             Event::Key(key) => return self.on_key(key),
             Event::Judged { question, fault } => return self.on_judged(&question, fault),
             // Like an interruption, but only once: a full disk must not end the process.
-            Event::Unread if self.is_interrupted() => return Vec::new(),
-            Event::Interrupted | Event::Unread => return self.on_interruption(),
+            Event::Unread | Event::InputEnded if self.is_interrupted() => return Vec::new(),
+            Event::Interrupted | Event::Unread | Event::InputEnded => return self.on_interruption(),
             Event::Ended => {
                 let interrupted = self.is_interrupted();
                 return self.enter(State::Over { interrupted });

@@ -322,3 +322,10 @@ fn limits_of_a_provider_are_read_and_kept_in_bounds() {
         assert!(shown.contains(expected), "{expected} is not in\n{shown}");
     }
 }
+
+#[test]
+fn a_model_that_a_person_plays_keeps_its_name() {
+    let files = sound().edited("job.json", r#""models": { "#, r#""models": { "person": { "model": "acme:m" }, "#);
+    let told = files.faults();
+    assert!(told.contains("error B0122: the model name \"person\" is reserved"), "{told}");
+}

@@ -102,6 +102,9 @@ pub struct JobDocument {
 /// The name of the model that follows the script given at the start of a run. No config can define a model of this name.
 pub const RUN_SCRIPT: &str = "--script";
 
+/// The name of the model that a person plays. Programs bring it; no config can define a model of this name.
+pub const PERSON_MODEL: &str = "person";
+
 /// An agent, checked. Its tools exist and its prompt renders.
 #[derive(Debug)]
 pub struct Agent {
