@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_models::{FunctionModel, Model, ModelError};
 use baton_runtime::{Delivery, Engine, InitialDocument, InputValue, Progress, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
-use baton_types::entry::{Entry, FinalState};
+use baton_types::entry::{Entry, FinalState, UserOutput};
 use baton_types::event::Refusal;
 use baton_types::json::Json;
 use baton_types::model::{ModelRequest, ModelTurn};
@@ -358,6 +358,34 @@ async fn progress_is_told_to_whoever_watches() {
     assert_eq!((call.as_str(), message.as_str()), ("0/1.1", "half of it"));
     finish(&engine, &handle).await;
     assert!(handle.progress().is_none());
+}
+
+#[tokio::test]
+async fn a_message_is_durable_when_a_watcher_receives_it() {
+    let gate = json!({"gate": {"type": "string", "description": "Whom to tell.", "required": false}});
+    let job = TestJob::new("solo", NONE()).agent("solo", &["strike", "handoff"]).tool("strike", gate, NONE()).load();
+    let answers = model(|_, turn, _| match turn {
+        1 => ModelTurn { text: "I strike now.".to_owned(), ..calls(&[("strike", json!({"gate": "message"}))]) },
+        _ => handoff("done", &[]),
+    });
+    let store = Arc::new(MemoryStore::default());
+    let engine = engine(Arc::clone(&store) as Arc<dyn Store>, &answers);
+    let handle = engine.start(job, StartOptions::default()).await.unwrap();
+    let mut entries = handle.entries();
+    let received = loop {
+        let recorded = entries.next().await.unwrap().unwrap();
+        if recorded.entry.user_output().is_some() {
+            break recorded;
+        }
+    };
+    let expected = UserOutput::Message { task: &root(), turn: 1, message: "I strike now." };
+    assert_eq!(received.entry.user_output(), Some(expected), "it arrives while the call of its turn runs");
+    let stored = store.entries(handle.id(), received.seq - 1, 1).await.unwrap();
+    assert_eq!(stored[0], received);
+    Gate::named("message").open();
+    finish(&engine, &handle).await;
+    let later: Vec<_> = entries.map(Result::unwrap).collect().await;
+    assert!(later.iter().all(|recorded| recorded.entry.user_output().is_none()), "it arrives once");
 }
 
 #[tokio::test]

@@ -32,6 +32,8 @@ pub(crate) struct Screen {
     pub(crate) live: bool,
     /// Whether only results, questions and errors are printed.
     pub(crate) quiet: bool,
+    /// Whether the messages of all tasks are printed, not only the root's.
+    pub(crate) verbose: bool,
 }
 
 impl Screen {

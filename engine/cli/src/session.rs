@@ -30,7 +30,7 @@ use crate::screen::{self, Output, Screen};
 use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
-use crate::view::lines::progress;
+use crate::view::lines::{output, progress};
 use crate::view::live::{LiveTree, Prompt};
 use crate::view::{Asked, RunView};
 use crate::{approvals, export, person, style, terminal};
@@ -232,6 +232,10 @@ impl Session<'_> {
             && let Some(line) = progress(&line, self.view.began)
         {
             self.say(&[line]);
+        }
+        if is_new && !self.screen.quiet {
+            let lines = output(&line, self.view.began, self.screen.verbose, terminal::width());
+            self.say(&lines);
         }
         if self.conversation.is_interrupted() {
             self.say_awaited();

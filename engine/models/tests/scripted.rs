@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_models::{Model, ModelError, NoContents, ScriptedModel, check_script, script_of};
 use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
 use baton_types::document::{ContentFacts, DocumentVersion};
-use baton_types::entry::{Entry, Holder, Master, ModelAnswered, TaskCreated, TaskKind};
+use baton_types::entry::{Entry, Holder, Master, ModelAnswered, ReminderReason, TaskCreated, TaskKind, TurnKind};
 use baton_types::id::{ContentHash, TaskId};
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role};
@@ -384,6 +384,7 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
             text: text.to_owned(),
             calls: calls.into_iter().map(Arc::new).collect(),
             finish: FinishReason::Length,
+            kind: TurnKind::Discarded(ReminderReason::Cut),
             request: ContentHash::of(b""),
             items: Json::null(),
             answered: None,

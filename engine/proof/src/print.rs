@@ -69,6 +69,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             text,
             calls,
             finish,
+            kind: _kind,
             request: _request,
             items: _items,
             answered: _answered,

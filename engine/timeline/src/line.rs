@@ -43,6 +43,8 @@ pub struct Line {
     pub input: Json,
     /// The result of a call or of the root task; else `null`.
     pub result: Json,
+    /// The output for the user: the message of a turn, or the result of a call with `"return_to_llm": false`; else `null`.
+    pub output: Json,
     /// The documents that the entry names, in order.
     pub documents: Vec<DocumentReference>,
     /// The task at the other end: the caller of a created task, the callee of a call, the asker of a question.
@@ -199,6 +201,9 @@ pub(crate) struct Form {
     input: Json,
     /// The result of a call or of the root task; else `null`.
     result: Json,
+    /// The output for the user: the message of a turn, or the result of a call with `"return_to_llm": false`.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    output: Json,
     /// The documents that the entry names, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     documents: Vec<DocumentReference>,
@@ -229,6 +234,7 @@ impl From<Line> for Form {
             call,
             input,
             result,
+            output,
             documents,
             with,
             closes,
@@ -248,6 +254,7 @@ impl From<Line> for Form {
             call,
             input,
             result,
+            output,
             documents,
             with,
             closes,
@@ -282,6 +289,7 @@ impl TryFrom<Form> for Line {
             call,
             input,
             result,
+            output,
             documents,
             with,
             closes,
@@ -308,6 +316,7 @@ impl TryFrom<Form> for Line {
             call,
             input,
             result,
+            output,
             documents,
             with,
             closes,

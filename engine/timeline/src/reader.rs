@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_types::call::{CallError, CallResult, CallStatus, ModelCall};
 use baton_types::document::{DocumentRef, DocumentVersion};
-use baton_types::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
+use baton_types::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind, UserOutput};
 use baton_types::id::{CallId, RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::tool_type::{Then, ToolType};
@@ -60,6 +60,11 @@ impl Reader {
             call: None,
             input: Json::null(),
             result: Json::null(),
+            output: match recorded.entry.user_output() {
+                Some(UserOutput::Message { message, .. }) => json(&message),
+                Some(UserOutput::Result { output, .. }) => output.into_owned(),
+                None => Json::null(),
+            },
             documents: Vec::new(),
             with: None,
             closes: Closed::default(),

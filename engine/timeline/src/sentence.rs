@@ -141,9 +141,7 @@ pub fn sentence(line: &Line) -> Sentence {
         Entry::DocumentWritten(version) => document_written(said, version),
         Entry::QuestionOpened(opened) => question_opened(line, opened).plain(documents).milestone(),
         Entry::QuestionClosed(QuestionClosed { task: _, number, how }) => question_closed(*number, how),
-        Entry::Output(Output { task: _, call: _, status: _, output }) => {
-            said.plain(format!("output: {}", shown(&output.text()))).milestone()
-        }
+        Entry::Output(Output { task: _, call: _, status: _, output }) => said.plain(format!("output: {}", shown(&output.text()))),
         Entry::BudgetSettled(settled) => budget_settled(said, settled),
         Entry::Compacted(Compacted { task: _, through_turn, summary, summary_tokens: _, context_tokens }) => {
             let what = summary.as_ref().map_or_else(|| "digest".to_owned(), |text| format!("summary ({})", preview(text, VALUE)));
@@ -242,7 +240,8 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
 }
 
 fn model_answered(said: Sentence, answered: &ModelAnswered) -> Sentence {
-    let ModelAnswered { task: _, turn: _, text, calls, finish: _, request: _, items: _, answered: _, recorded: _ } = answered;
+    let ModelAnswered { task: _, turn: _, text, calls, finish: _, kind: _, request: _, items: _, answered: _, recorded: _ } =
+        answered;
     let mut words = Vec::new();
     if !text.is_empty() {
         words.push(shown(text));

@@ -11,7 +11,7 @@ use crate::{terminal, words};
 
 /// Returns the place for completion: values come from the store and the project that the command itself would use.
 fn place() -> Option<Place> {
-    let screen = Screen { output: Output::Text, interactive: false, live: false, quiet: true };
+    let screen = Screen { output: Output::Text, interactive: false, live: false, quiet: true, verbose: false };
     Place::here(screen, std::env::var("BATON_STORE").ok()).ok()
 }
 

@@ -38,18 +38,21 @@ pub(crate) struct Common {
     /// Print only results, questions and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// Print the messages of all tasks, not only the root's
+    #[arg(long, short, global = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 }
 
 impl Common {
     /// Detects the abilities of the streams from the options, the terminal and the environment.
     pub(crate) fn screen(&self) -> Screen {
-        let &Self { output, store: _, no_input, plain, quiet } = self;
+        let &Self { output, store: _, no_input, plain, quiet, verbose } = self;
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let automatic = set("CI");
         let draws = io::stderr().is_terminal() && !automatic;
         let interactive = draws && io::stdin().is_terminal() && !no_input;
-        Screen { output, interactive, live: draws && !dumb && !plain && !quiet, quiet }
+        Screen { output, interactive, live: draws && !dumb && !plain && !quiet, quiet, verbose }
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct RunView {
     rows: BTreeMap<TaskId, TaskRow>,
     /// The errors of calls and tasks, in order.
     problems: Vec<Problem>,
-    /// The outputs for the user.
+    /// The outputs for the user: the messages of the root's turns, and results of calls.
     pub(crate) outputs: Vec<Json>,
     /// Tokens that the run used, and their cost. Unlike in the state, unknown usage is not in it.
     pub(crate) used: Spent,
@@ -157,6 +157,13 @@ impl RunView {
     pub(crate) async fn apply(&mut self, recorded: &Recorded) -> Result<(), RunError> {
         self.engine.apply(&mut self.run, recorded).await?;
         let at = recorded.at;
+        self.outputs.extend(
+            recorded
+                .entry
+                .user_output()
+                .filter(|output| lines::is_shown(output, false))
+                .map(|output| Json::of(&output).expect("an output serialises")),
+        );
         match &recorded.entry {
             Entry::RunStarted(_) => self.began = at,
             Entry::TaskCreated(created) => {
@@ -215,7 +222,6 @@ impl RunView {
                 }
             }
             Entry::QuestionClosed(closed) => _ = self.previews.remove(&closed.task),
-            Entry::Output(output) => self.outputs.push(output.output.shown().into_owned()),
             Entry::BudgetSettled(settled) => self.settle(settled),
             Entry::Control(control) => self.control(control, at),
             Entry::SubtreeClosed(closed) => {
@@ -235,7 +241,7 @@ impl RunView {
                 row.ended = Some(at);
                 row.result = Some(Arc::clone(&ended.result));
             }
-            Entry::CallApproved(_) | Entry::QuestionOpened(_) | Entry::Compacted(_) | Entry::RunEnded(_) => {}
+            Entry::CallApproved(_) | Entry::QuestionOpened(_) | Entry::Output(_) | Entry::Compacted(_) | Entry::RunEnded(_) => {}
         }
         Ok(())
     }

@@ -158,6 +158,9 @@ fn fold(lines: &[Value]) -> (Value, Vec<Value>) {
             }
             "model_answered" => {
                 tasks.get_mut(&id).unwrap().is_asking = false;
+                if id == "0" && line.get("output").is_some() {
+                    outputs.push(json!({"task": id, "turn": data["turn"], "message": line["output"]}));
+                }
                 if let Some(fork) = &mut fork {
                     fork["turns"] = json!(fork["turns"].as_u64().unwrap() + 1);
                     if data.get("recorded").is_some() {
@@ -178,6 +181,9 @@ fn fold(lines: &[Value]) -> (Value, Vec<Value>) {
                     task.awaited.insert(text(&line["call"]));
                 }
             }
+            "output" => outputs.push(json!({
+                "task": id, "call": line["call"], "status": data["status"], "output": line["output"],
+            })),
             "document_written" => {
                 let first = documents.iter().find(|first| first["path"] == line["data"]["path"]).cloned();
                 documents.push(document(line, first.as_ref()));
@@ -198,7 +204,6 @@ fn fold(lines: &[Value]) -> (Value, Vec<Value>) {
                     question["answer"] = default.clone();
                 }
             }
-            "output" => outputs.push(data["output"]["inline"].clone()),
             "budget_settled" => {
                 let task = tasks.get_mut(&id).unwrap();
                 task.reserved.remove(&data.get("by").map(key).unwrap_or_default());
@@ -365,6 +370,14 @@ fn show_and_doc_ls_are_folds_of_the_exported_timeline() {
     folder.job("limited", &[("lead", &["write_file"])], script, json!({"limits": {"turns": 2}}));
     folder.baton(&["run", "limited"]).exits(4);
     compare(&folder, "a run that reached a limit after refused calls");
+
+    let echo = |to_llm: bool| json!({"tool": "echo", "input": {"message": "x"}, "return_to_llm": to_llm});
+    let script = json!({"lead": {"turns": [
+        {"text": "first", "calls": [echo(true), echo(false)]}, {"text": "second", "calls": [echo(false)]},
+    ]}});
+    folder.job("talking", &[("lead", &["echo"])], script, json!({}));
+    folder.baton(&["run", "talking"]).exits(0);
+    compare(&folder, "messages and results for the user");
 
     let parallel: Vec<Value> =
         (0..8).map(|part| json!({"tool": "route_to_worker", "input": {"request": format!("{part}")}})).collect();

@@ -18,6 +18,7 @@ mod looking;
 mod memories;
 mod models;
 mod outages;
+mod outputs;
 mod persons;
 mod pinned;
 mod projects;

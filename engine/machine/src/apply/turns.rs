@@ -1,13 +1,12 @@
 //! Entries about model requests and answers: the open turn, and the tokens and money reserved and spent for it.
 
-use baton_types::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelRequested, Waited};
+use baton_types::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelRequested, TurnKind, Waited};
 
 use super::calls::{follow_calls, open_calls};
 use super::known;
 use super::tasks::enter;
 use crate::phase::Request;
 use crate::prelude::*;
-use crate::rules::text::turn_fault;
 use crate::task::{ContextMark, KEPT_TURNS};
 use crate::{agent, render};
 
@@ -82,10 +81,9 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
     let task = &mut run.graph[index];
     let purpose = open_request(task).purpose;
     // A summary is not a turn of the work: it neither counts as a missed turn nor stays in the conversation.
-    if !purpose.is_summary() {
+    if entry.kind != TurnKind::Summary {
         let earlier = task.missed.map_or(0, |missed| missed.count);
-        let fault = turn_fault(&configs, task, entry);
-        task.missed = fault.map(|reason| Missed { count: earlier + 1, reason });
+        task.missed = entry.kind.discarded().map(|reason| Missed { count: earlier + 1, reason });
         task.context_tokens += render::answered_tokens(entry);
     }
     let tools = task.agent().map(|id| &agent(&configs, id).tools);

@@ -1,9 +1,10 @@
 //! A model answers, fails or waits. The rules *arrive*, *text* and *window* interpret an answer.
 
-use baton_types::entry::{FellBack, ForkPoint, Waited};
+use baton_types::entry::{FellBack, ForkPoint, TurnKind, Waited};
 use baton_types::model::{FinishReason, ModelTurn};
 
 use crate::prelude::*;
+use crate::rules::text::turn_kind;
 
 /// Records the model's answer to turn `turn` of `id`, and settles its request.
 pub(crate) fn answered(
@@ -21,25 +22,26 @@ pub(crate) fn answered(
     let summary = usable_summary(&text, &calls, finish);
     let usage = usage.map_or_else(|| estimated_usage(draft, task, &text, &calls), Usage::bounded);
     let cost = draft.run.price(task).map(|price| price.cost(&usage));
-    draft.push(Entry::ModelAnswered(ModelAnswered {
+    let mut entry = ModelAnswered {
         task: id.clone(),
         turn,
         text,
         calls: calls.into_iter().map(Arc::new).collect(),
         finish,
+        kind: TurnKind::Work,
         request,
         items,
         answered,
         recorded,
-    }));
+    };
+    entry.kind = turn_kind(draft.run.configs(), draft.task(task), &entry);
+    let (kind, is_text) = (entry.kind, entry.calls.is_empty());
+    draft.push(Entry::ModelAnswered(entry));
     draft.settle_request(task, Used::Known(usage, cost));
-    let of = draft.task(task);
-    draft.then(if of.is_summarising() {
-        Step::Summarise { task, summary }
-    } else if of.missed.is_some() || of.calls().next().is_none() {
-        Step::Text(task)
-    } else {
-        Step::Arrive { task, from: 0, creating: 0 }
+    draft.then(match kind {
+        TurnKind::Summary => Step::Summarise { task, summary },
+        TurnKind::Work if !is_text => Step::Arrive { task, from: 0, creating: 0 },
+        TurnKind::Work | TurnKind::Discarded(_) => Step::Text(task),
     });
 }
 

@@ -5,7 +5,7 @@
 //! and a turn of malformed calls alone. After two reminders in a row the third such turn fails the task.
 
 use baton_types::config::OnText;
-use baton_types::entry::ReminderReason;
+use baton_types::entry::{ReminderReason, TurnKind};
 use baton_types::model::FinishReason;
 
 use crate::agent;
@@ -57,8 +57,16 @@ fn finish(draft: &mut Draft<'_>, task: TaskIndex) {
     }
 }
 
-/// Returns the reason why a turn does not count, if there is one. `apply` calls this for each answer.
-pub(crate) fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswered) -> Option<ReminderReason> {
+/// Returns what the turn `answered` is for `task`.
+pub(crate) fn turn_kind(configs: &Configs, task: &Task, answered: &ModelAnswered) -> TurnKind {
+    if task.is_summarising() {
+        return TurnKind::Summary;
+    }
+    turn_fault(configs, task, answered).map_or(TurnKind::Work, TurnKind::Discarded)
+}
+
+/// Returns the reason why a turn does not count, if there is one.
+fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswered) -> Option<ReminderReason> {
     match answered.finish {
         FinishReason::Length => return Some(ReminderReason::Cut),
         FinishReason::ContentFilter => return Some(ReminderReason::Filtered),

@@ -157,6 +157,7 @@ fn the_agents_model_writes_the_summary_where_its_config_says_so() {
         let asked =
             sim.request("0").messages.iter().flat_map(|message| &message.parts).any(|part| matches!(part, Part::Notice(_)));
         assert!(!asked, "neither the turn that wrote it nor what asked for it stays");
+        assert!(sim.entries().all(|entry| entry.user_output().is_none()), "a summary is no message to the user");
         let mut said_schema = sim.entries().filter_map(|entry| match entry {
             Entry::ModelRequested(asked) => {
                 Some((asked.says_result_schema, matches!(asked.notice, Some(Notice::Summarise { .. }))))

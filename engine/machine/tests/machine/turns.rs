@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use baton_types::call::{CallStatus, ErrorCode};
-use baton_types::entry::{CallRefused, Entry, FinalState, Notice, ReminderReason};
+use baton_types::entry::{CallRefused, Entry, FinalState, Notice, ReminderReason, UserOutput};
 use baton_types::event::Outcome;
 use baton_types::id::CallId;
 use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::message::{Part, Role};
+use baton_types::model::{FinishReason, ModelTurn};
 use serde_json::json;
 
 use crate::support::sim::Work;
@@ -373,4 +374,45 @@ fn turns_of_malformed_calls_alone_are_reminded_twice_and_then_fail_the_task() {
     let sim = Sim::new(&job([agent("root", "work")]).tool(function("work"))).agent("root", turns).start();
     sim.assert_over();
     assert_eq!(sim.task("0").ended, Some(FinalState::Completed), "a turn with a call that can be read counts");
+}
+
+/// Returns the messages of turns to the user, in order, as `task turn: message`.
+fn messages(sim: &Sim) -> Vec<String> {
+    let messages = sim.entries().filter_map(|entry| match entry.user_output()? {
+        UserOutput::Message { task, turn, message } => Some(format!("{task} {turn}: {message}")),
+        UserOutput::Result { .. } => None,
+    });
+    messages.collect()
+}
+
+fn beside(text: &str, calls: ModelTurn) -> ModelTurn {
+    ModelTurn { text: text.to_owned(), ..calls }
+}
+
+#[test]
+fn the_text_of_a_turn_with_calls_is_a_message_and_the_result_is_none() {
+    let draft = job([agent("root", "read route_to_child"), agent("child", "read")]).tools([function("read")]);
+    let sim = Sim::new(&draft)
+        .agent(
+            "root",
+            [
+                beside("I look first.", turn([call("read", "a")])),
+                beside(" \n", turn([call("read", "b")])),
+                beside("I delegate.", turn([route("child", "x"), call("unknown", "x")])),
+                says("the result"),
+            ],
+        )
+        .agent("child", [beside("I am at work.", turn([call("read", "c")])), says("the child's result")])
+        .start();
+    sim.assert_over();
+    assert_eq!(messages(&sim), ["0 1: I look first.", "0 3: I delegate.", "0/3.1 1: I am at work."]);
+}
+
+#[test]
+fn the_text_of_a_turn_that_does_not_count_is_a_message() {
+    let draft = job([agent("root", "read").reminded_on_text()]).tools([function("read")]);
+    let cut = ModelTurn { finish: FinishReason::Length, ..says("I was cut") };
+    let sim = Sim::new(&draft).agent("root", [says("May I?"), cut, turn([handoff("done")])]).start();
+    sim.assert_over();
+    assert_eq!(messages(&sim), ["0 1: May I?", "0 2: I was cut"]);
 }

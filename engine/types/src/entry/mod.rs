@@ -11,6 +11,7 @@ mod run;
 mod task;
 mod turn;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -21,11 +22,13 @@ pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, 
 pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
 pub use turn::{
     BudgetSettled, CallAskedModel, CallRequest, Compacted, FellBack, KeptResult, ModelAnswered, ModelRequested, Notice,
-    ReminderReason,
+    ReminderReason, TurnKind,
 };
 
+use crate::call::CallStatus;
 use crate::document::DocumentVersion;
-use crate::id::{ContentHash, TaskId};
+use crate::id::{CallId, ContentHash, TaskId};
+use crate::json::Json;
 use crate::time::Timestamp;
 
 /// An entry in its place: `seq` runs from 1 without gaps.
@@ -89,6 +92,32 @@ pub enum Entry {
     RunEnded(RunEnded),
 }
 
+/// An output of a run for its user.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum UserOutput<'a> {
+    /// The message of a turn.
+    Message {
+        /// The task whose turn it is.
+        task: &'a TaskId,
+        /// Which of its turns.
+        turn: u32,
+        /// The text.
+        message: &'a str,
+    },
+    /// The result of a call.
+    Result {
+        /// The task whose call it is.
+        task: &'a TaskId,
+        /// The call.
+        call: &'a CallId,
+        /// Its status.
+        status: CallStatus,
+        /// Its output.
+        output: Cow<'a, Json>,
+    },
+}
+
 impl Entry {
     /// Returns the task that the entry belongs to; `None` for what concerns the whole run.
     pub fn task(&self) -> Option<&TaskId> {
@@ -112,6 +141,22 @@ impl Entry {
             Self::Control(entry) => entry.task.as_ref(),
             Self::SubtreeClosed(entry) => Some(&entry.task),
             Self::TaskEnded(entry) => Some(&entry.task),
+        }
+    }
+
+    /// Returns what the entry sends to the user: the message of a turn, or the result of a call with `"return_to_llm": false`.
+    ///
+    /// Each of these entries is one output, so a watcher that receives each entry once receives each output once.
+    pub fn user_output(&self) -> Option<UserOutput<'_>> {
+        match self {
+            Self::ModelAnswered(answered) => {
+                let message = answered.message()?;
+                Some(UserOutput::Message { task: &answered.task, turn: answered.turn, message })
+            }
+            Self::Output(Output { task, call, status, output }) => {
+                Some(UserOutput::Result { task, call, status: *status, output: output.shown() })
+            }
+            _ => None,
         }
     }
 

@@ -119,6 +119,9 @@ pub struct ModelAnswered {
     pub calls: Vec<Arc<ModelCall>>,
     /// Why it stopped.
     pub finish: FinishReason,
+    /// What the turn is for its task.
+    #[serde(default, skip_serializing_if = "TurnKind::is_work")]
+    pub kind: TurnKind,
     /// The hash of the request it answered, so that replay can prove byte-identical requests.
     pub request: ContentHash,
     /// The answer as its vendor's own list of items, sent back unchanged to that vendor only. A text of an item is a range of
@@ -131,6 +134,46 @@ pub struct ModelAnswered {
     /// The entry of another run that this answer was taken from, because a fork asked the same; `None` if a model gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<ForkPoint>,
+}
+
+/// What a turn is for its task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnKind {
+    /// A turn of the work. Without calls, its text is the task's result.
+    #[default]
+    Work,
+    /// A summary of older turns.
+    Summary,
+    /// A turn that does not count, for this reason.
+    Discarded(ReminderReason),
+}
+
+impl TurnKind {
+    /// Whether it is a turn of the work.
+    pub fn is_work(&self) -> bool {
+        *self == Self::Work
+    }
+
+    /// Returns the reason why the turn does not count.
+    pub const fn discarded(self) -> Option<ReminderReason> {
+        match self {
+            Self::Discarded(reason) => Some(reason),
+            Self::Work | Self::Summary => None,
+        }
+    }
+}
+
+impl ModelAnswered {
+    /// Returns the turn's message to the user: its text, unless it is blank, a summary, or the result of the task.
+    pub fn message(&self) -> Option<&str> {
+        let is_message = match self.kind {
+            TurnKind::Work => !self.calls.is_empty(),
+            TurnKind::Summary => false,
+            TurnKind::Discarded(_) => true,
+        };
+        Some(&*self.text).filter(|text| is_message && !text.trim().is_empty())
+    }
 }
 
 /// The model is not available: the next of its fallbacks is asked the same, within what was reserved for the turn.
