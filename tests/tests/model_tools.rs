@@ -93,7 +93,7 @@ async fn what_a_provider_refuses_is_an_error_that_teaches_without_the_key() {
 
 #[tokio::test]
 async fn a_question_about_data_is_answered_from_rows_by_a_model_of_the_job() {
-    let script = json!({"agents": {"ask_data": {"turns": [
+    let script = json!({"tools": {"ask_data": {"turns": [
         {"text": "SELECT region, sum(amount) AS total FROM sale GROUP BY 1"},
         {"text": "SELECT region, sum(amount) AS total FROM sales GROUP BY 1 ORDER BY 2 DESC"},
         {"text": "North leads with 12.5."}
@@ -133,7 +133,7 @@ async fn an_answer_that_never_ends_is_cut_and_fails_the_call_alone() {
 
 #[tokio::test]
 async fn texts_that_tools_write_are_summarised_by_the_model_that_the_job_names() {
-    let script = json!({"agents": {"write_note": {"turns": [{"text": " A report:\nrevenue rose. "}]}}});
+    let script = json!({"tools": {"write_note": {"turns": [{"text": " A report:\nrevenue rose. "}]}}});
     let long = "Revenue rose in every region. ".repeat(100);
     let job = TestJob::new(
         "solo",
@@ -168,7 +168,7 @@ async fn texts_that_tools_write_are_summarised_by_the_model_that_the_job_names()
 
 /// Returns a job whose tool asks `helper`, at a dollar a million tokens, three times for one question; it may cost `cost_usd`.
 fn asking(cost_usd: f64) -> TestJob {
-    let script = json!({"agents": {"ask_data": {"turns": [
+    let script = json!({"tools": {"ask_data": {"turns": [
         {"text": "SELECT region, sum(amount) AS total FROM sale GROUP BY 1"},
         {"text": "SELECT region, sum(amount) AS total FROM sales GROUP BY 1"},
         {"text": "North leads."}

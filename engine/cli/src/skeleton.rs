@@ -1,4 +1,5 @@
-//! The skeleton of a model script for a job: each agent is called once and hands off a result that its schema accepts.
+//! The skeleton of a model script for a job: each agent is called once and hands off a result that its schema accepts. Tools
+//! that ask models get the answers of their examples.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +11,9 @@ use serde_json::{Map, Value, json};
 /// Deepest level of a generated value.
 const MAX_DEPTH: usize = 8;
 
-/// Returns the skeleton. It has turns for every agent that the root reaches.
+/// Returns the skeleton. It has turns for every agent that the root reaches, and for the tools of these agents that ask models.
 pub(crate) fn skeleton(configs: &Configs) -> Value {
-    let mut agents = Map::new();
+    let (mut agents, mut tools) = (Map::new(), Map::new());
     let mut reached = BTreeSet::from([configs.job.root.clone()]);
     let mut waiting = vec![configs.job.root.clone()];
     while let Some(id) = waiting.pop() {
@@ -20,8 +21,16 @@ pub(crate) fn skeleton(configs: &Configs) -> Value {
         let calls = new_delegations(agent, &mut reached);
         waiting.extend(calls.iter().rev().filter_map(|tool| tool.agent.clone()));
         agents.insert(id.to_string(), script(agent, &calls));
+        tools.extend(agent.tools.values().filter_map(|tool| Some((tool.id.to_string(), replies(tool)?))));
     }
-    json!({ "agents": agents })
+    if tools.is_empty() { json!({ "agents": agents }) } else { json!({ "agents": agents, "tools": tools }) }
+}
+
+/// Returns the answers to requests of `tool`, from its first example with any; `None` if it asks no model.
+fn replies(tool: &Tool) -> Option<Value> {
+    let answers = tool.examples.iter().map(|example| &example.answers).find(|answers| !answers.is_empty())?;
+    let turn = |text: &String| json!({"text": text, "literal": true});
+    Some(json!({"turns": answers.iter().map(turn).collect::<Vec<_>>()}))
 }
 
 /// Returns the delegations of `agent` to agents that were not called so far, and adds these agents to `reached`.

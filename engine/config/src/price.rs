@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use baton_types::config::{Configs, MasterRule, ModelSpec, MoneyHolder, MoneyLimit, PERSON_MODEL, Place, ProvidedModel};
+use baton_types::config::{
+    Configs, MasterRule, ModelSpec, MoneyHolder, MoneyLimit, PERSON_MODEL, Place, ProvidedModel, RUN_SCRIPT,
+};
 use baton_types::id::AgentId;
 use baton_types::money::{Money, Price};
 
@@ -156,8 +158,7 @@ pub fn prices<'t>(
     let used = configs.agents.values().map(|agent| agent.model.as_str());
     let all = used.chain(configs.job.models.keys().map(String::as_str));
     let mut named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
-    // A model that replaces the agents' models writes no summaries of their tools' texts.
-    named.extend(configs.job.summary_model.as_deref());
+    named.extend(summary_model(configs, stand_in));
     let fallbacks = named.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
     let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
     // A reseller names a model `vendor/model` and has its own prices, so these rows name the provider too.
@@ -203,7 +204,7 @@ pub fn check_money(configs: &Configs, stand_in: Option<&str>, prices: &BTreeMap<
             let message =
                 format!("\"cost_usd\" cannot be kept: agent \"{agent}\" may run on \"{model}\", whose price is not known");
             faults.push(unkeepable(limit, message).expected(where_prices_go(model)));
-        } else if let Some(model) = unpriced_summaries(configs, limit, prices) {
+        } else if let Some(model) = unpriced_summaries(configs, stand_in, limit, prices) {
             let message = format!("\"cost_usd\" cannot be kept: \"{model}\" makes summaries, and its price is not known");
             faults.push(unkeepable(limit, message).expected(where_prices_go(model)));
         }
@@ -211,9 +212,19 @@ pub fn check_money(configs: &Configs, stand_in: Option<&str>, prices: &BTreeMap<
     Faults::none_of(faults)
 }
 
+/// Returns the model that summarizes tools' texts. A script given at the start replaces it, a model given there does not.
+fn summary_model<'c>(configs: &'c Configs, stand_in: Option<&str>) -> Option<&'c str> {
+    configs.job.summary_model.as_deref().filter(|_| stand_in != Some(RUN_SCRIPT))
+}
+
 /// Returns the model that summarizes tools' texts in tasks under `limit`, if its price is not known.
-fn unpriced_summaries<'c>(configs: &'c Configs, limit: &MoneyLimit, prices: &BTreeMap<&str, &Price>) -> Option<&'c str> {
-    let model = configs.job.summary_model.as_deref().filter(|model| !prices.contains_key(model))?;
+fn unpriced_summaries<'c>(
+    configs: &'c Configs,
+    stand_in: Option<&str>,
+    limit: &MoneyLimit,
+    prices: &BTreeMap<&str, &Price>,
+) -> Option<&'c str> {
+    let model = summary_model(configs, stand_in).filter(|model| !prices.contains_key(model))?;
     let writes = |agent: &&AgentId| configs.agents.get(*agent).is_some_and(|agent| agent.tools.values().any(|tool| tool.writes));
     held_by(configs, &limit.holder).iter().any(writes).then_some(model)
 }

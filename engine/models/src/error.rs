@@ -40,6 +40,16 @@ pub enum ModelError {
         /// Content that the script does have.
         reason: String,
     },
+    /// A script has no answer to a request of a tool's code.
+    #[error(
+        "the script has no answer to request {request} of the tool {tool}; add it to \"tools\": {{\"{tool}\": {{\"turns\": […]}}}}"
+    )]
+    NoReply {
+        /// The tool.
+        tool: String,
+        /// The number of the request within its call, from 1.
+        request: u32,
+    },
     /// A template of a script could not be filled.
     #[error("the template at {place} cannot be rendered: {message}")]
     Template {
@@ -229,6 +239,7 @@ impl ModelError {
                 Some(Outage::NeedsPerson)
             }
             Self::Unexpected { .. }
+            | Self::NoReply { .. }
             | Self::Template { .. }
             | Self::Content { .. }
             | Self::Tool(_)

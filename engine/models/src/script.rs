@@ -17,8 +17,8 @@ use crate::scripted::ScriptedModel;
 /// Largest number of reported faults of a script.
 const MAX_FAULTS: usize = 100;
 
-/// A script (`*.script.json`): what the scripted model answers for each agent.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+/// A script (`*.script.json`): the answers of the scripted model for each agent, and for tools that ask models.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Baton model script")]
 pub struct ScriptFile {
@@ -27,7 +27,11 @@ pub struct ScriptFile {
     #[schemars(with = "String")]
     pub schema: Option<String>,
     /// Answers for each agent, by its id.
+    #[serde(default)]
     pub agents: BTreeMap<String, AgentScript>,
+    /// Answers to the requests that a tool's code makes, by the tool's id. A request without an answer fails its call.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ToolScript>,
 }
 
 /// Answers for one agent.
@@ -49,6 +53,47 @@ pub struct AgentScript {
     /// Turns for tasks by their ids, used before all others. An exported script has these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, Vec<TurnScript>>,
+}
+
+/// Answers to the requests that one tool's code makes.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolScript {
+    /// The answers to the requests of a call, in order. Each call begins with the first one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
+    pub turns: Vec<ReplyScript>,
+    /// Answers for particular requests: the first case whose condition holds replaces `turns`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
+    pub cases: Vec<ReplyCaseScript>,
+}
+
+/// Answers for particular requests of a tool's code.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplyCaseScript {
+    /// An expression over `request` (the tool's request) and `inputs`, such as `"price" in request`.
+    #[schemars(length(min = 1))]
+    pub when: String,
+    /// The answers, in order.
+    #[schemars(length(min = 1))]
+    pub turns: Vec<ReplyScript>,
+}
+
+/// One answer to a request of a tool's code, which offers no tools. The text is a template over `request`, `inputs` and `turn`.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplyScript {
+    /// Text of the model; a template.
+    pub text: String,
+    /// Finish reason (default: `stop`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FinishReason")]
+    pub finish: Option<FinishReason>,
+    /// Whether the text is literal: nothing is a template then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub literal: bool,
 }
 
 /// Turns for particular tasks or questions.

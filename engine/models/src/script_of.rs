@@ -1,7 +1,8 @@
 //! A run as a script: what its models said, to be said again without them.
 //!
 //! Task ids are paths of call positions, so the same job run by the script asks the same tasks, and each gets its turns
-//! again. What people and tools said is *not* in it: people are asked again, and tools run.
+//! again. What people and tools said is *not* in it: people are asked again, and tools run. Neither are the answers that models
+//! gave to tools: a timeline has only their usage.
 
 use baton_types::entry::{Entry, Holder};
 use baton_types::id::{AgentId, TaskId};
@@ -12,7 +13,7 @@ use crate::script::{AgentScript, CallScript, MalformedScript, ScriptFile, TurnSc
 
 /// Returns the script of the run with these `entries`, in their order.
 pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> ScriptFile {
-    let mut script = ScriptFile { schema: None, agents: std::collections::BTreeMap::new() };
+    let mut script = ScriptFile::default();
     let mut holders: FxHashMap<&TaskId, &AgentId> = FxHashMap::default();
     for entry in entries {
         match entry {

@@ -17,13 +17,17 @@ use serde_json::{Map, Value};
 use crate::context::{CASE_VARIABLES, CallNames, TurnContext, VARIABLES};
 use crate::error::ModelError;
 use crate::model::{ContentSource, Model};
-use crate::script::{AgentScript, CallScript, MalformedScript, ScriptFault, ScriptFile, TurnScript, suggestion};
+use crate::script::{
+    AgentScript, CallScript, MalformedScript, ReplyScript, ScriptFault, ScriptFile, ToolScript, TurnScript, suggestion,
+};
 use crate::template::{Template, Variable, is_global};
 
 /// A model that answers from a script.
 #[derive(Debug)]
 pub struct ScriptedModel {
     agents: BTreeMap<String, Agent>,
+    /// Answers to requests of tools' code.
+    tools: BTreeMap<String, Agent>,
     /// The inputs of the job; `null` if it has none.
     inputs: Json,
 }
@@ -74,7 +78,8 @@ impl ScriptedModel {
         let file = ScriptFile::read(text)?;
         let mut compiler = Compiler { faults: Vec::new() };
         let agents = file.agents.iter().map(|(id, script)| (id.clone(), compiler.agent(id, script))).collect();
-        if compiler.faults.is_empty() { Ok(Self { agents, inputs: Json::null() }) } else { Err(compiler.faults) }
+        let tools = file.tools.iter().map(|(id, script)| (id.clone(), compiler.tool(id, script))).collect();
+        if compiler.faults.is_empty() { Ok(Self { agents, tools, inputs: Json::null() }) } else { Err(compiler.faults) }
     }
 
     /// Returns the model for a run with these inputs of its job.
@@ -84,9 +89,17 @@ impl ScriptedModel {
     }
 
     fn respond(&self, request: &ModelRequest) -> Result<ModelTurn, ModelError> {
+        if request.call.is_some() {
+            return self.reply(request);
+        }
         let unexpected = |reason| ModelError::Unexpected { agent: request.agent.clone(), turn: request.turn, reason };
         let agent = self.agents.get(request.agent.as_str()).ok_or_else(|| {
-            unexpected(format!("it speaks for {}", self.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
+            let known = self.agents.keys().map(String::as_str).collect::<Vec<_>>();
+            unexpected(if known.is_empty() {
+                "it has no agents".to_owned()
+            } else {
+                format!("it has turns for {} only", known.join(", "))
+            })
         })?;
         let turns = agent.turns(request, &self.inputs, request.is_question)?;
         let turn = (request.turn as usize).checked_sub(1).and_then(|index| turns.turns.get(index)).ok_or_else(|| {
@@ -110,6 +123,22 @@ impl ScriptedModel {
         let calls = turn.calls.iter().map(|call| model_call(call, context.as_ref())).collect::<Result<Vec<_>, _>>()?;
         // The engine estimates what the turn used: it has added up the conversation already.
         Ok(ModelTurn { calls, finish: turn.finish, ..ModelTurn::text(text) })
+    }
+}
+
+impl ScriptedModel {
+    /// Answers a request of a tool's code. `request.agent` is the tool.
+    fn reply(&self, request: &ModelRequest) -> Result<ModelTurn, ModelError> {
+        let missing = || ModelError::NoReply { tool: request.agent.to_string(), request: request.turn };
+        let tool = self.tools.get(request.agent.as_str()).ok_or_else(missing)?;
+        let turns = tool.turns(request, &self.inputs, false)?;
+        let turn = (request.turn as usize).checked_sub(1).and_then(|index| turns.turns.get(index)).ok_or_else(missing)?;
+        let context = TurnContext::new(request, &self.inputs, false, CallNames::default(), CallNames::default());
+        let text = match fill(&turn.text, Some(&context))? {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        Ok(ModelTurn { finish: turn.finish, ..ModelTurn::text(text) })
     }
 }
 
@@ -214,6 +243,35 @@ impl Compiler {
                 })
                 .collect(),
         }
+    }
+
+    fn tool(&mut self, id: &str, script: &ToolScript) -> Agent {
+        let pointer = format!("/tools/{}", id.replace('~', "~0").replace('/', "~1"));
+        if script.turns.is_empty() && script.cases.is_empty() {
+            self.faults.push(ScriptFault::new(&pointer, "a tool needs turns or cases"));
+        }
+        Agent {
+            turns: self.replies(&format!("{pointer}/turns"), &script.turns),
+            answers: Turns::default(),
+            cases: (script.cases.iter().enumerate())
+                .map(|(index, case)| {
+                    let pointer = format!("{pointer}/cases/{index}");
+                    let condition = self.condition(&format!("{pointer}/when"), &case.when);
+                    (condition, self.replies(&format!("{pointer}/turns"), &case.turns))
+                })
+                .collect(),
+            tasks: HashMap::new(),
+        }
+    }
+
+    fn replies(&mut self, pointer: &str, script: &[ReplyScript]) -> Turns {
+        let turn = |reply: &ReplyScript| TurnScript {
+            text: reply.text.clone(),
+            calls: Vec::new(),
+            finish: reply.finish,
+            literal: reply.literal,
+        };
+        self.turns(pointer, &script.iter().map(turn).collect::<Vec<_>>(), Known::new())
     }
 
     fn turns(&mut self, pointer: &str, script: &[TurnScript], mut known: Known) -> Turns {

@@ -125,7 +125,7 @@ fn turns_come_in_order_and_a_request_beyond_the_last_is_an_error() {
     assert!(error.fails_run());
     assert_eq!(error.to_string(), "the script has no answer for agent lead at turn 3: it has 2 turns for its own tasks");
     let stranger = Conversation::new("stranger", "Do it").answer(&script).unwrap_err();
-    assert_eq!(stranger.to_string(), "the script has no answer for agent stranger at turn 1: it speaks for lead");
+    assert_eq!(stranger.to_string(), "the script has no answer for agent stranger at turn 1: it has turns for lead only");
 }
 
 #[test]
@@ -425,4 +425,32 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
     let said = Conversation::new("lead", "Go.").answer(&script).unwrap();
     assert_eq!((said.text.as_str(), said.finish), ("{{ turn }} {# not a comment #}\n", FinishReason::Length));
     assert_eq!(said.calls, odd);
+}
+
+#[test]
+fn a_request_of_a_tools_code_is_answered_by_the_turns_of_that_tool() {
+    let script = json!({"agents": {"ask_gpt": {"turns": [{"text": "an agent of that name"}]}}, "tools": {"ask_gpt": {
+        "turns": [{"text": "{{ turn }}: {{ request | upper }}"}, {"text": "{{ as it is }}", "literal": true, "finish": "length"}],
+        "cases": [{"when": "\"price\" in request", "turns": [{"text": "12"}]}],
+    }}});
+    let model = ScriptedModel::parse(&script.to_string()).expect("the script is sound");
+    let ask = |tool: &'static str, request: &str, turn: u32| {
+        let request = ModelRequest { call: Some(TaskId::root().call(1, 1)), turn, ..Conversation::new(tool, request).request() };
+        futures_util::FutureExt::now_or_never(model.answer(&request, &NoContents)).expect("a script never waits")
+    };
+    assert_eq!(ask("ask_gpt", "why?", 1), Ok(ModelTurn::text("1: WHY?")));
+    assert_eq!(ask("ask_gpt", "why?", 2), Ok(ModelTurn { finish: FinishReason::Length, ..ModelTurn::text("{{ as it is }}") }));
+    assert_eq!(ask("ask_gpt", "the price?", 1), Ok(ModelTurn::text("12")));
+    for (tool, request, turn) in [("ask_gpt", "why?", 3), ("ask_gpt", "the price?", 2), ("ask_data", "why?", 1)] {
+        assert_eq!(ask(tool, request, turn), Err(ModelError::NoReply { tool: tool.to_owned(), request: turn }));
+    }
+    let faults = ScriptedModel::parse(
+        &json!({"tools": {"ask_gpt": {}, "ask_data": {"turns": [{"text": "{{ results.x }}"}]}}}).to_string(),
+    );
+    let faults: Vec<String> = faults.unwrap_err().iter().map(ToString::to_string).collect();
+    let expected = [
+        "/tools/ask_data/turns/0/text: undefined variable \"results.x\"; no call was made before this turn",
+        "/tools/ask_gpt: a tool needs turns or cases",
+    ];
+    assert_eq!(faults, expected);
 }

@@ -11,7 +11,7 @@ use baton_store::failpoint;
 use baton_tool::measure::measure;
 use baton_tool::{Caller, CollectedEffects, PendingWrite, ToolContext, ToolError, ToolErrorKind, ToolFunction, long_output};
 use baton_types::call::{CallError, CallStatus, ErrorCode};
-use baton_types::config::{Configs, ExecSpec, Executor, Tool};
+use baton_types::config::{Configs, ExecSpec, Executor, RUN_SCRIPT, Tool};
 use baton_types::document::{Content, ContentFacts, Documents, Write};
 use baton_types::event::{Outcome, Produced};
 use baton_types::id::{ContentHash, MemoryId};
@@ -119,7 +119,9 @@ impl Execution {
         let _over_at_the_end = over.clone().drop_guard();
         let signs = self.tool.idle.map(SignsOfLife::within);
         let handed = Arc::<Mutex<Secrets>>::default();
-        let summary_model = self.configs.job.summary_model.clone().filter(|name| self.models.contains_key(name));
+        // Runs by a script have no summaries: it has answers for calls alone.
+        let can_summarise = |name: &String| self.models.contains_key(name) && !self.models.contains_key(RUN_SCRIPT);
+        let summary_model = self.configs.job.summary_model.clone().filter(can_summarise);
         let host = Host {
             shared: Arc::clone(&shared),
             caller: self.caller.clone(),

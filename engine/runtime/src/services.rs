@@ -9,7 +9,7 @@ use baton_config::{PriceTable, TemplateError, check_money, prices};
 use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
 use baton_store::Store;
 use baton_tool::ToolFunction;
-use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, ProviderSettings};
+use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, ProviderSettings, RUN_SCRIPT};
 use baton_types::id::RunId;
 use baton_types::json::Json;
 use baton_types::money::Price;
@@ -102,7 +102,8 @@ impl Services {
         let in_turn: BTreeSet<&str> = with_fallbacks.chain(fallbacks).collect();
         let named = configs.job.models.keys().map(String::as_str);
         for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
-            if self.models.contains_key(name) {
+            // The script of another start, such as that of a fork's original, answers nobody.
+            if self.models.contains_key(name) || (name == RUN_SCRIPT && stand_in != Some(RUN_SCRIPT)) {
                 continue;
             }
             let refused = |error| RunError::Model { name: name.to_owned(), error };

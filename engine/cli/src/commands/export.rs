@@ -1,15 +1,19 @@
 //! `baton export`: writes a run as a script, which runs it again without a model.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use baton_models::script_of;
+use baton_types::entry::{Entry, Recorded};
 use clap::{Args, ValueHint};
 
 use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs;
+use crate::style;
 use crate::text::{Text, text};
 
 /// Arguments of `export`.
@@ -34,6 +38,14 @@ pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failur
     if script.agents.is_empty() {
         return Err(Failure::Refused(format!("no model has answered in run {}", found.id())));
     }
+    let asking = asking_tools(&entries);
+    if !asking.is_empty() {
+        place.screen.tell(&text!(
+            "{} the answers of models that {} asked are in no timeline; add them to \"tools\" of the script",
+            style::waiting("note:"),
+            asking.join(", ")
+        ));
+    }
     let script = Text::json(&script);
     let Some(out) = args.out.as_ref().filter(|out| out.as_os_str() != "-") else {
         place.screen.text(&script)?;
@@ -53,4 +65,16 @@ pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failur
     })?;
     place.screen.tell(&text!("wrote       {}", place.shown(&file)));
     Ok(Exit::Done)
+}
+
+/// Returns the tools whose code asked models.
+fn asking_tools(entries: &[Arc<Recorded>]) -> Vec<String> {
+    let entries = || entries.iter().map(|recorded| &recorded.entry);
+    let asked = entries().filter_map(|entry| if let Entry::CallAskedModel(asked) = entry { Some(&asked.by.call) } else { None });
+    let asked: BTreeSet<_> = asked.collect();
+    let tools = entries().filter_map(|entry| match entry {
+        Entry::CallFinished(finished) if asked.contains(&finished.call) => Some(finished.tool.to_string()),
+        _ => None,
+    });
+    tools.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -326,7 +326,9 @@ fn script(job: Option<&Path>, out: Option<&Path>, place: &Place) -> Result<(), F
     let loaded = job::load(place, &folder)?;
     let file = out.map_or_else(|| folder.join("new.script.json"), |out| place.current.join(out));
     let mut script = json!({"$schema": schema("script", file.parent().unwrap_or(&folder), place)});
-    script["agents"] = skeleton(&loaded.configs)["agents"].take();
+    if let Value::Object(answers) = skeleton(&loaded.configs) {
+        script.as_object_mut().expect("a script is an object").extend(answers);
+    }
     let mut files = Scaffold::new(&folder);
     files.add(&file, pretty(&script));
     let written = files.write(place)?;

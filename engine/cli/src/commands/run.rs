@@ -38,7 +38,7 @@ pub(crate) struct RunArgs {
     /// you answer in place of the model, on the terminal or by lines of stdin
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Model script that answers instead of all models, such as one written by `baton export --script`
+    /// Model script that answers instead of all models, also those that tools ask, such as one written by `baton export --script`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "model")]
     script: Option<PathBuf>,
     #[command(flatten)]

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::models::{KEY, hello, server};
+use crate::support::{Folder, Ran};
 
 /// Returns path, version, hash and size of every document of the newest run.
 fn documents(folder: &Folder) -> Value {
@@ -75,5 +76,40 @@ fn an_export_that_cannot_be_made_or_followed_says_why() {
     folder.write("wrong.json", "{\n  \"agents\": {\"lead\": {\"turns\": [{\"txt\": \"a\"}]}}\n}\n");
     folder.baton(&["run", "echoing", "--script", "wrong.json"]).exits(2).tells("wrong.json:2:").tells("did you mean \"text\"?");
     folder.write("others.json", "{\"agents\": {\"nobody\": {\"turns\": [{\"text\": \"a\"}]}}}");
-    folder.baton(&["run", "echoing", "--script", "others.json"]).exits(1).says("it speaks for nobody");
+    folder.baton(&["run", "echoing", "--script", "others.json"]).exits(1).says("it has turns for nobody only");
+}
+
+#[test]
+fn a_script_answers_in_place_of_the_models_that_tools_ask() {
+    let folder = Folder::new();
+    let (url, received) = server("200 OK", hello());
+    let turns = json!({"lead": {"turns": [
+        {"calls": [{"tool": "ask_gpt", "input": {"question": "Which is larger?"}}]},
+        {"calls": [{"tool": "handoff", "input": {"result": {"calls": "{{ calls }}"}}}]},
+    ]}});
+    folder.job("asking", &[("lead", &["ask_gpt", "handoff"])], turns.clone(), json!({}));
+    folder.write("asking/models.json", json!({"providers": {"openai": {"base_url": url}}}).to_string());
+    folder.write("silent.script.json", json!({"agents": turns}).to_string());
+    let reply = json!({"ask_gpt": {"turns": [{"text": "The answer to: {{ request }}"}]}});
+    folder.write("full.script.json", json!({"agents": turns, "tools": reply}).to_string());
+    let call = |script: &str| {
+        let mut command =
+            folder.command(&["run", "asking", "--script", script, "--trust", "--max-cost", "1", "--output", "json"]);
+        let report = Ran::from(command.env("OPENAI_API_KEY", KEY).output().unwrap()).exits(0).json();
+        report["result"]["calls"][0].clone()
+    };
+    let error = call("silent.script.json")["error"]["message"].as_str().unwrap().to_owned();
+    let expected =
+        "the script has no answer to request 1 of the tool ask_gpt; add it to \"tools\": {\"ask_gpt\": {\"turns\": […]}}";
+    assert_eq!(error, expected);
+    let output = &call("full.script.json")["output"];
+    assert_eq!((&output["answer"], &output["model"]), (&json!("The answer to: Which is larger?"), &json!("--script")));
+    assert!(received.try_recv().is_err(), "no request reaches the provider");
+    folder.baton(&["export", "@last", "--script"]).exits(0).tells("that ask_gpt asked are in no timeline");
+    folder.baton(&["new", "script", "asking"]).exits(0);
+    let skeleton: Value = serde_json::from_str(&folder.read("asking/new.script.json")).unwrap();
+    assert_eq!(skeleton["tools"], json!({"ask_gpt": {"turns": [{"text": "B.", "literal": true}]}}));
+    // The script's file has no entry for another tool.
+    folder.write("bad.script.json", json!({"tools": {"ask_gpt": {}, "ask_data": {"turns": [{"calls": []}]}}}).to_string());
+    folder.baton(&["run", "asking", "--script", "bad.script.json"]).exits(2).tells("unknown key \"calls\"");
 }

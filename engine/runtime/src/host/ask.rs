@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use baton_config::{PriceTable, prices};
 use baton_models::{Model, ModelError, RunKey};
 use baton_tool::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
-use baton_types::config::{ModelSpec, output_tokens};
+use baton_types::config::{ModelSpec, RUN_SCRIPT, output_tokens};
 use baton_types::entry::CallRequest;
 use baton_types::estimate::text_tokens;
 use baton_types::event::{CallAsk, Event, Refusal};
@@ -25,9 +25,11 @@ use super::Host;
 use crate::error::panic_message;
 use crate::handle::Message;
 
-/// Returns the answer to `ask`. A script answers the tool as it would an agent of the tool's name, at the turn that counts what the
-/// call has asked.
-pub(crate) async fn answer(host: &Host, ask: ModelAsk) -> Result<ModelReply, ToolError> {
+/// Returns the answer to `ask`. A script that replaces the models of the run also answers in place of the model that the tool names.
+pub(crate) async fn answer(host: &Host, mut ask: ModelAsk) -> Result<ModelReply, ToolError> {
+    if host.models.contains_key(RUN_SCRIPT) {
+        RUN_SCRIPT.clone_into(&mut ask.model);
+    }
     let model = model(host, &ask.model)?;
     let name = ask.model.clone();
     let request = request(host, ask);
