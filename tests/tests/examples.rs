@@ -24,7 +24,7 @@ pub(crate) fn repository() -> PathBuf {
 }
 
 /// Returns the folders of the examples, ordered.
-fn examples() -> Vec<PathBuf> {
+pub(crate) fn examples() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(repository().join("examples")).unwrap();
     let mut examples: Vec<_> = folder.map(|entry| entry.unwrap().path()).filter(|path| path.join("job.json").is_file()).collect();
     examples.sort();
@@ -52,7 +52,7 @@ fn engine(store: Arc<dyn Store>) -> Engine {
 }
 
 /// Waits for the end of a run. A person takes the first choice of every question, or approves.
-async fn outcome(handle: &RunHandle) -> RunOutcome {
+pub(crate) async fn outcome(handle: &RunHandle) -> RunOutcome {
     loop {
         match handle.outcome_without_people().await {
             RunOutcome::WaitingForPerson => {

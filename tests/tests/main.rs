@@ -18,3 +18,4 @@ mod scale;
 mod size;
 mod support;
 mod trust;
+mod universal;

@@ -136,6 +136,10 @@ impl PersonModel {
 
 #[async_trait]
 impl Model for PersonModel {
+    fn makes_calls_itself(&self) -> bool {
+        true
+    }
+
     async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
         if request.call.is_some() {
             let message = "a person answers for agents only, and a tool asked".to_owned();

@@ -111,6 +111,7 @@ impl<'s> Loader<'s> {
             description: form.description.clone(),
             model: form.model.clone(),
             system_prompt,
+            invocation: form.invocation.unwrap_or_default(),
             on_text: form.on_text.unwrap_or_default(),
             master: form.master.unwrap_or_default(),
             join: form.join.unwrap_or_default(),

@@ -19,6 +19,7 @@ mod script_of;
 mod scripted;
 mod secret;
 mod template;
+pub mod universal;
 pub mod wire;
 
 pub use cassette::{CassetteError, Cassettes};

@@ -28,6 +28,11 @@ pub trait Model: Send + Sync {
         Ok(())
     }
 
+    /// Whether its answers have calls in universal invocation too, because it writes no text: a script, or a person.
+    fn makes_calls_itself(&self) -> bool {
+        false
+    }
+
     /// Answers `request`; `contents` resolves the documents that its parts name.
     ///
     /// Dropping the future cancels the request.

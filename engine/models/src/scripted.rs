@@ -177,6 +177,10 @@ fn fill(template: &Template, context: Option<&TurnContext>) -> Result<Value, Mod
 
 #[async_trait]
 impl Model for ScriptedModel {
+    fn makes_calls_itself(&self) -> bool {
+        true
+    }
+
     async fn answer(&self, request: &ModelRequest, _contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
         self.respond(request)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_models::{Model, ModelError, NoContents, ScriptedModel, check_script, script_of};
 use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
+use baton_types::config::Invocation;
 use baton_types::document::{ContentFacts, DocumentVersion};
 use baton_types::entry::{Entry, Holder, Master, ModelAnswered, ReminderReason, TaskCreated, TaskKind, TurnKind};
 use baton_types::id::{ContentHash, TaskId};
@@ -74,6 +75,7 @@ impl Conversation {
             tools: Arc::from([]),
             settings: Json::null(),
             own_output_tokens: None,
+            invocation: Invocation::Native,
             result_schema: None,
             hash: ContentHash::of(b""),
         }

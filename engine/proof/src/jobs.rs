@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Job, Join, MasterRule, ModelSpec,
-    OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
+    Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule,
+    ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -434,6 +434,7 @@ impl AgentDraft {
             granted.values().filter(|tool| wanted(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
         };
         Agent {
+            invocation: Invocation::Native,
             id: self.id.as_str().into(),
             description: format!("{} works.", self.id),
             model: self.model.clone(),

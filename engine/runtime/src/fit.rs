@@ -8,7 +8,7 @@ use baton_config::{Fault, FaultKind, Faults, Role, Source, Sources};
 use baton_models::provider::turned_down;
 use baton_schema::provider::{OfferPart, SchemaFault};
 use baton_tool::ToolFunction;
-use baton_types::config::{Configs, ModelSpec};
+use baton_types::config::{Configs, Invocation, ModelSpec};
 use baton_types::id::AgentId;
 use baton_types::json::Json;
 use baton_types::model::ToolDefinition;
@@ -39,7 +39,8 @@ pub(crate) fn unfit_tools(
     turned_down: impl Fn(&str, &[Arc<ToolDefinition>], &Json) -> Vec<SchemaFault>,
 ) -> Vec<UnfitTool> {
     let mut unfit: Vec<UnfitTool> = Vec::new();
-    for agent in configs.agents.values() {
+    // Universal invocation offers no tools to the provider.
+    for agent in configs.agents.values().filter(|agent| agent.invocation == Invocation::Native) {
         let own = stand_in.unwrap_or(&agent.model);
         for model in std::iter::once(own).chain(configs.job.fallbacks(own).iter().map(String::as_str)) {
             for fault in turned_down(model, agent.offered.tools(), &agent.settings) {

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use baton_config::TemplateError;
 use baton_machine::Run;
 use baton_machine::render::{Transcript, TranscriptStart};
+use baton_models::universal;
 use baton_store::{Store, StoreError};
 use baton_tool::BoxFuture;
-use baton_types::config::Configs;
+use baton_types::config::{Agent, Configs, Invocation};
 use baton_types::entry::{Entry, Holder, Recorded, TaskCreated};
 use baton_types::id::{AgentId, RunId, TaskId};
 use baton_types::json::Json;
@@ -46,7 +47,13 @@ impl Prompts {
 
     /// Renders the prompts anew: from entry `seq` on, the run goes by `configs`.
     pub(crate) fn adopt(&mut self, seq: u64, configs: &Arc<Configs>) -> Result<(), TemplateError> {
-        let render = |agent| Ok(baton_config::render_prompt(configs, agent, &self.inputs)?.into());
+        let render = |agent: &Agent| {
+            let prompt = baton_config::render_prompt(configs, agent, &self.inputs)?;
+            Ok(match agent.invocation {
+                Invocation::Native => prompt.into(),
+                Invocation::Universal => (prompt + &universal::standard(agent)).into(),
+            })
+        };
         let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), render(agent)?)));
         let prompts = prompts.collect::<Result<_, _>>()?;
         self.eras.push(Era { from: seq, configs: Arc::clone(configs), prompts });

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::call::ModelCall;
+use crate::config::Invocation;
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::message::Message;
@@ -37,6 +38,8 @@ pub struct ModelRequest {
     pub tools: Arc<[Arc<ToolDefinition>]>,
     /// The agent's settings (temperature and the like), as written in its config.
     pub settings: Json,
+    /// How the model calls tools.
+    pub invocation: Invocation,
     /// Schema that a text without calls must meet, if the request has one. A provider may enforce it.
     pub result_schema: Option<Json>,
     /// The hash of everything above that a provider sees.

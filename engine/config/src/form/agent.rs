@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_types::config::{Approver, Join, MasterRule, OnText, Summary};
+use baton_types::config::{Approver, Invocation, Join, MasterRule, OnText, Summary};
 use baton_types::id::ID_PATTERN;
 use baton_types::limits::Limits;
 use schemars::JsonSchema;
@@ -33,6 +33,10 @@ pub struct AgentForm {
     /// The tools it may use: their ids, or ids with approvals and descriptions; `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
     pub tools: Vec<GrantForm>,
+    /// How its model calls tools: by the tool calls of its provider (`native`, the default), or by JSON in its text
+    /// (`universal`), for models without tool calling.
+    #[serde(default)]
+    pub invocation: Option<Invocation>,
     /// Meaning of a turn without calls: its text is the result (`handoff`, the default), or the agent is reminded to
     /// use a tool.
     #[serde(default)]

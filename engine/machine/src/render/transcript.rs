@@ -184,6 +184,7 @@ impl Transcript {
             tools: Arc::clone(self.offer().tools()),
             settings: self.agent.settings.clone(),
             own_output_tokens: None,
+            invocation: self.agent.invocation,
             result_schema: self.result_schema.clone(),
             hash: self.hash.extended(self.frame.unwrap_or_else(|| self.frame_hash()).as_bytes()),
         }

@@ -1,7 +1,7 @@
 //! Weight of entries in a conversation, in tokens (≈): the machine adds these up where the transcript adds the text.
 
 use baton_types::call::{CallError, CallOutput, CallResult};
-use baton_types::config::Agent;
+use baton_types::config::{Agent, Invocation, STANDARD_BYTES};
 use baton_types::document::{DocumentRef, Documents};
 use baton_types::entry::{CallFinished, ModelAnswered, Said, TaskCreated};
 use baton_types::estimate::text_tokens;
@@ -28,7 +28,11 @@ pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
 pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     let tools: usize =
         agent.offered.iter().map(|tool| tool.id.as_str().len() + tool.description.len() + tool.input_schema.text().len()).sum();
-    text_tokens((agent.system_prompt.len() + tools) as u64)
+    let standard = match agent.invocation {
+        Invocation::Native => 0,
+        Invocation::Universal => STANDARD_BYTES,
+    };
+    text_tokens((agent.system_prompt.len() + standard + tools) as u64)
 }
 
 /// Returns the tokens of a task's request, with the records of its documents.

@@ -45,6 +45,8 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, Ca
     let answers_with = |tool: &Tool| tool.allowed_in_questions(agent.approvals.get(&tool.id).copied());
     let offered = |tool: &Tool| callable(tool) && (task.kind != TaskKind::Question || answers_with(tool));
     let Some(tool) = agent.tools.get(asked.tool.as_str()).filter(|tool| offered(tool)) else {
+        // An answer that cannot be read names no tool.
+        readable(asked)?;
         let granted: Vec<&str> = agent.tools.values().filter(|tool| offered(tool)).map(|tool| tool.id.as_str()).collect();
         let message = format!("there is no tool {:?} for you", bounded(&asked.tool));
         return Err(CallError::new(ErrorCode::UnknownTool, message).with_detail(json!({"granted_tools": granted})));
@@ -156,8 +158,9 @@ fn check_question(configs: &Configs, input: &Value) -> Result<(), CallError> {
 fn readable(asked: &ModelCall) -> Result<Value, CallError> {
     match &asked.malformed {
         None => Ok(asked.input.value()),
-        Some(reason) => Err(CallError::new(ErrorCode::MalformedInput, format!("the arguments are not JSON: {reason}"))
-            .with_detail(json!({"received": asked.input.value()}))),
+        Some(reason) => {
+            Err(CallError::new(ErrorCode::MalformedInput, reason.as_str()).with_detail(json!({"received": asked.input.value()})))
+        }
     }
 }
 

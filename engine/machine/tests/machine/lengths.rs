@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_tool::measure::measure;
 use baton_types::call::CallResult;
-use baton_types::config::EffectClass;
+use baton_types::config::{EffectClass, Invocation};
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::entry::{Entry, Notice, Said};
 use baton_types::event::Outcome;
@@ -46,6 +46,7 @@ fn tokens_of(system: &str, tools: &[ToolDefinition], parts: Vec<Part>) -> u64 {
         tools: tools.iter().map(tool).collect(),
         settings: Json::null(),
         own_output_tokens: None,
+        invocation: Invocation::Native,
         result_schema: None,
         hash: ContentHash::of(b""),
     })

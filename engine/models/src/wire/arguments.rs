@@ -27,12 +27,12 @@ fn read(arguments: &str) -> Result<Json, String> {
         return Ok(Json::from(Value::Object(serde_json::Map::new())));
     }
     // Read whole: a text kept raw is not looked into, and could hold what no reader takes, such as half a surrogate pair.
-    match serde_json::from_str::<Value>(text).map_err(|error| error.to_string())? {
+    match serde_json::from_str::<Value>(text).map_err(|error| format!("the arguments are not JSON: {error}"))? {
         Value::Object(_) => Json::parse(text).map_err(|error| error.to_string()),
         Value::String(inner) if serde_json::from_str::<Value>(&inner).is_ok() => {
-            Err("they are a JSON string that holds JSON; expected the object itself".to_owned())
+            Err("the arguments are a JSON string that holds JSON; expected the object itself".to_owned())
         }
-        other => Err(format!("expected an object, found {}", kind(&other))),
+        other => Err(format!("the arguments are {}; expected an object", kind(&other))),
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use baton_models::provider::Retries;
 use baton_models::{Model, ModelError, NoContents, Providers, RunKey};
-use baton_types::config::{ProvidedModel, ProviderSettings};
+use baton_types::config::{Invocation, ProvidedModel, ProviderSettings};
 use baton_types::id::{AgentId, ContentHash, TaskId};
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role};
@@ -72,6 +72,7 @@ pub(crate) fn request() -> ModelRequest {
         tools: Arc::new([]),
         settings: Json::null(),
         own_output_tokens: None,
+        invocation: Invocation::Native,
         result_schema: None,
         hash: ContentHash::of(b""),
     }

@@ -11,11 +11,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use baton_machine::Task;
+use baton_models::universal::Universal;
 use baton_models::{Attempt, ModelError};
 use baton_store::{StoreError, failpoint};
 use baton_tool::Caller;
 use baton_types::call::{CallError, ErrorCode};
-use baton_types::config::{EffectClass, Executor};
+use baton_types::config::{EffectClass, Executor, Invocation};
 use baton_types::event::{Effect, Event};
 use baton_types::id::{AgentId, CallId, TaskId, ToolId};
 use baton_types::json::Json;
@@ -138,6 +139,10 @@ impl Actor {
             return Ok(());
         }
         let (name, model) = (request.model.clone(), self.models.get(&request.model).cloned());
+        let model = model.map(|model| match request.invocation {
+            Invocation::Universal if !model.makes_calls_itself() => Arc::new(Universal::new(model)),
+            Invocation::Universal | Invocation::Native => model,
+        });
         let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
         let (limit, began) = (self.run.turn_limit(&task), shared.clock.now());
         let pauses = self.attempt_begins(&task, turn, &name);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use baton_config::{PriceTable, prices};
 use baton_models::{Model, ModelError, RunKey};
 use baton_tool::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
-use baton_types::config::{ModelSpec, RUN_SCRIPT, output_tokens};
+use baton_types::config::{Invocation, ModelSpec, RUN_SCRIPT, output_tokens};
 use baton_types::entry::CallRequest;
 use baton_types::estimate::text_tokens;
 use baton_types::event::{CallAsk, Event, Refusal};
@@ -178,6 +178,7 @@ fn request(host: &Host, ask: ModelAsk) -> ModelRequest {
         tools: Arc::new([]),
         settings,
         own_output_tokens: None,
+        invocation: Invocation::Native,
         result_schema: None,
         hash,
     }

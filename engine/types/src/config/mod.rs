@@ -120,6 +120,8 @@ pub struct Agent {
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
     /// The approvers that its grants name, by tool.
     pub approvals: BTreeMap<ToolId, Approver>,
+    /// How it calls tools.
+    pub invocation: Invocation,
     /// The meaning of a turn without calls.
     pub on_text: OnText,
     /// The master of its questions.
@@ -170,6 +172,20 @@ pub fn output_tokens(settings: &Map<String, Value>) -> u64 {
         None => 0,
     };
     DEFAULT_MAX_OUTPUT_TOKENS.saturating_add(budget.unwrap_or(room))
+}
+
+/// Upper bound of the bytes of the text that explains universal invocation, without the list of tools.
+pub const STANDARD_BYTES: usize = 2_000;
+
+/// How an agent's model calls tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Invocation {
+    /// By the tool calls of its provider.
+    #[default]
+    Native,
+    /// By JSON in its text. The model needs no tool calling.
+    Universal,
 }
 
 /// The meaning of a turn without calls.

@@ -1,0 +1,130 @@
+//! A model's text as a message and requests of calls: the envelopes of seeds 000 and 001.
+//!
+//! An answer has one action at most. Text without an envelope is the message. An envelope that cannot be used is a
+//! fault, whose reason the model receives; nothing of it runs.
+
+use serde_json::{Map, Value};
+
+use super::noise::{Found, values};
+
+/// The schema name of an answer.
+const ANSWER: &str = "agent.response.v1";
+
+/// Keys that make an object an envelope.
+const ENVELOPE_KEYS: [&str; 3] = ["action", "breadcrumb", "tool_requests"];
+
+/// A model's text, read.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reading<'a> {
+    /// A text without an envelope.
+    Text,
+    /// One envelope.
+    Envelope {
+        /// Its text, as the model wrote it.
+        text: &'a str,
+        /// The message to the user; possibly empty.
+        message: String,
+        /// The requested calls, not yet read.
+        requests: Vec<Value>,
+    },
+    /// An envelope that cannot be used, with the reason.
+    Fault(String),
+}
+
+/// Reads a model's text.
+pub(super) fn read(text: &str) -> Reading<'_> {
+    let values = values(text);
+    if looks_like_envelope(values.open) {
+        return Reading::Fault("the JSON ends before its last closing bracket".to_owned());
+    }
+    if let Some((_, reason)) = values.unreadable.iter().find(|(text, _)| looks_like_envelope(text)) {
+        return Reading::Fault(format!("the JSON cannot be read: {reason}"));
+    }
+    if !values.found.iter().any(|found| has_envelope(&found.value)) {
+        return Reading::Text;
+    }
+    let objects: Vec<&Found<'_>> = values.found.iter().filter(|found| found.value.is_object()).collect();
+    match objects[..] {
+        _ if values.fences > 1 => Reading::Fault("the answer has several code blocks; send one JSON object".to_owned()),
+        [found] if found.is_quoted => {
+            Reading::Fault("the JSON object is within quotation marks; send it without them".to_owned())
+        }
+        [found] if is_envelope(&found.value) => match envelope(&found.value) {
+            Ok((message, requests)) => Reading::Envelope { text: found.text, message, requests },
+            Err(reason) => Reading::Fault(reason),
+        },
+        [_] | [] => Reading::Fault("the envelope is within another JSON value; send it as the only JSON object".to_owned()),
+        [..] => Reading::Fault(
+            "the answer has several JSON objects; send one, with all calls in its list \"tool_requests\"".to_owned(),
+        ),
+    }
+}
+
+fn is_envelope(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key)))
+}
+
+/// Whether `value` is an envelope, or directly holds one.
+fn has_envelope(value: &Value) -> bool {
+    let holds_calls = |inner: &Value| inner.get("tool_requests").is_some() || inner.get("breadcrumb").is_some();
+    match value {
+        Value::Array(values) => values.iter().any(is_envelope),
+        Value::Object(object) => is_envelope(value) || object.values().any(holds_calls),
+        _ => false,
+    }
+}
+
+/// Whether a text that cannot be read as JSON was meant as an envelope.
+fn looks_like_envelope(text: &str) -> bool {
+    ["\"tool_requests\"", "\"breadcrumb\"", "\"action\""].iter().any(|key| text.contains(key))
+}
+
+/// Returns the message and the requests of an envelope, or the reason why it cannot be used.
+fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
+    match value.get("action") {
+        Some(Value::String(action)) if action == "create" => {
+            let Some(Value::Object(breadcrumb)) = value.get("breadcrumb") else {
+                return Err("\"breadcrumb\" is missing or not an object".to_owned());
+            };
+            match breadcrumb.get("schema_name") {
+                Some(Value::String(name)) if name == ANSWER => {}
+                Some(name) => return Err(format!("\"schema_name\" is {}; only \"{ANSWER}\" can be sent", shown(name))),
+                None => return Err(format!("\"schema_name\" is missing; send \"{ANSWER}\"")),
+            }
+            match breadcrumb.get("context") {
+                Some(Value::Object(context)) => answer(context),
+                _ => Err("\"context\" is missing or not an object".to_owned()),
+            }
+        }
+        Some(Value::String(action)) if action == "invoke_tool" => Ok((String::new(), vec![value.clone()])),
+        Some(action) => Err(format!("the action {} is unknown; send \"create\"", shown(action))),
+        None => match value {
+            Value::Object(context) if !context.contains_key("breadcrumb") => answer(context),
+            _ => Err("\"action\": \"create\" is missing".to_owned()),
+        },
+    }
+}
+
+/// Returns the message and the requests of an answer.
+fn answer(context: &Map<String, Value>) -> Result<(String, Vec<Value>), String> {
+    let message = match context.get("message") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(message)) => message.clone(),
+        Some(_) => return Err("\"message\" is not a string".to_owned()),
+    };
+    match context.get("tool_requests") {
+        None | Some(Value::Null) => Ok((message, Vec::new())),
+        Some(Value::Array(requests)) => Ok((message, requests.clone())),
+        Some(_) => Err("\"tool_requests\" is not a list".to_owned()),
+    }
+}
+
+/// Returns a short form of `value` for a message.
+pub(super) fn shown(value: &Value) -> String {
+    const LENGTH: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(LENGTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

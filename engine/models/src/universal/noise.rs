@@ -1,0 +1,174 @@
+//! The JSON in a model's text: top-level values among prose and code fences, without comments and trailing commas.
+
+use serde_json::Value;
+
+/// A top-level object or array in a text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Found<'a> {
+    /// Its text, as the model wrote it.
+    pub text: &'a str,
+    pub value: Value,
+    /// Whether it is within quotation marks.
+    pub is_quoted: bool,
+}
+
+/// The JSON values of a text, and the prose around them.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Values<'a> {
+    pub found: Vec<Found<'a>>,
+    /// Number of code fences outside of the values.
+    pub fences: usize,
+    /// Texts in brackets that are not JSON, each with the reason.
+    pub unreadable: Vec<(&'a str, String)>,
+    /// The text after the first bracket that is never closed; empty if all are.
+    pub open: &'a str,
+}
+
+/// Returns the objects and arrays of `text` that are within no other. Takes time linear in the text.
+pub(super) fn values(text: &str) -> Values<'_> {
+    let mut values = Values::default();
+    let mut at = 0;
+    while let Some(offset) = text[at..].find(['{', '[']) {
+        let start = at + offset;
+        values.fences += text[at..start].matches("```").count();
+        let Some(length) = balanced(&text[start..]) else {
+            values.open = &text[start..];
+            break;
+        };
+        let end = start + length;
+        // Prose may have brackets too. What they enclose is prose as well: nothing within it is at the top level.
+        match serde_json::from_str::<Value>(&strict(&text[start..end])) {
+            Ok(value) => {
+                let before = text[..start].trim_end().chars().next_back();
+                let is_quoted = matches!(before, Some(mark @ ('"' | '\'')) if text[end..].trim_start().starts_with(mark));
+                values.found.push(Found { text: &text[start..end], value, is_quoted });
+            }
+            Err(error) => values.unreadable.push((&text[start..end], error.to_string())),
+        }
+        at = end;
+    }
+    if values.open.is_empty() {
+        values.fences += text[at..].matches("```").count();
+    }
+    values.fences = values.fences.div_ceil(2);
+    values
+}
+
+/// Returns the number of bytes up to the end of the value that begins `text`; `None` if it has no end.
+fn balanced(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for token in tokens(text) {
+        if token.kind != Kind::Code {
+            continue;
+        }
+        for (at, byte) in token.text.bytes().enumerate() {
+            match byte {
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(token.start + at + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+/// Returns `text` without comments, and without commas before a closing bracket.
+fn strict(text: &str) -> String {
+    let mut strict = String::with_capacity(text.len());
+    for token in tokens(text) {
+        match token.kind {
+            Kind::String => strict.push_str(token.text),
+            Kind::Comment => strict.push(' '),
+            Kind::Code => {
+                for each in token.text.chars() {
+                    if matches!(each, '}' | ']') {
+                        let kept = strict.trim_end().len();
+                        if strict[..kept].ends_with(',') {
+                            strict.truncate(kept - 1);
+                        }
+                    }
+                    strict.push(each);
+                }
+            }
+        }
+    }
+    strict
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Code,
+    String,
+    Comment,
+}
+
+#[derive(Clone, Copy)]
+struct Token<'a> {
+    kind: Kind,
+    start: usize,
+    text: &'a str,
+}
+
+/// Returns the strings and comments of `text`, and everything between them.
+fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[at..];
+        let (kind, length) = match rest.as_bytes() {
+            [] => return None,
+            [b'"', ..] => (Kind::String, string_length(rest)),
+            [b'/', b'/', ..] => (Kind::Comment, rest.find('\n').unwrap_or(rest.len())),
+            [b'/', b'*', ..] => (Kind::Comment, rest.find("*/").map_or(rest.len(), |end| end + 2)),
+            // At most one bracket a token, so that whoever stops at a bracket has read nothing behind it.
+            [_, ..] => {
+                let first = rest.chars().next().map_or(0, char::len_utf8);
+                (Kind::Code, rest[first..].find(['"', '/', '{', '}', '[', ']']).map_or(rest.len(), |next| first + next))
+            }
+        };
+        let token = Token { kind, start: at, text: &rest[..length] };
+        at += length;
+        Some(token)
+    })
+}
+
+/// Returns the number of bytes of the string that begins `text`, with its quotation marks.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let is_end = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        is_end
+    });
+    end.map_or(text.len(), |end| end + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::values;
+
+    #[test]
+    fn comments_commas_and_prose_are_noise() {
+        let text = "I call {it} now [1].\n```json\n{\"a\": \"// {\", /* } */ \"b\": [1, 2,], // end }\n}\n```\nDone.";
+        let values = values(text);
+        let found: Vec<_> = values.found.iter().map(|found| found.value.clone()).collect();
+        assert_eq!(found, [json!([1]), json!({"a": "// {", "b": [1, 2]})]);
+        assert_eq!((values.fences, values.open), (1, ""));
+    }
+
+    #[test]
+    fn open_brackets_take_linear_time() {
+        let text = "{".repeat(200_000);
+        assert_eq!(values(&text).open, text);
+        let text = "{/".repeat(200_000);
+        assert_eq!(values(&text).open, text);
+        let text = "{a} ".repeat(100_000);
+        assert!(values(&text).found.is_empty());
+    }
+}

@@ -1,0 +1,305 @@
+//! Universal invocation: which texts of a model are calls, and what the model is sent.
+
+use std::sync::{Arc, Mutex};
+
+use baton_models::universal::Universal;
+use baton_models::{FunctionModel, Model, NoContents};
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
+use baton_types::config::Invocation;
+use baton_types::id::{ContentHash, TaskId};
+use baton_types::json::Json;
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::{FinishReason, ModelRequest, ModelTurn, ToolDefinition};
+use serde_json::{Value, json};
+
+/// Returns a request with these messages, from an agent with the tools `calculator` and `openrouter`.
+fn request(messages: Vec<Message>) -> ModelRequest {
+    let tool = |id: &str, properties: Value| {
+        let input_schema = Json::from(json!({"type": "object", "properties": properties}));
+        Arc::new(ToolDefinition { id: id.into(), name: None, description: String::new(), input_schema })
+    };
+    ModelRequest {
+        task: TaskId::root(),
+        agent: "lead".into(),
+        call: None,
+        turn: 1,
+        is_question: false,
+        model: "small".to_owned(),
+        system: Arc::from("You are an agent."),
+        messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
+        tools: Arc::from([
+            tool("calculator", json!({"expression": {"type": "string"}})),
+            tool("openrouter", json!({"messages": {"type": "array"}, "config_id": {"type": "string"}})),
+        ]),
+        settings: Json::null(),
+        invocation: Invocation::Universal,
+        result_schema: None,
+        hash: ContentHash::of(b""),
+        own_output_tokens: None,
+    }
+}
+
+fn user(text: &str) -> Message {
+    Message { role: Role::User, parts: vec![Part::Request(text.to_owned())] }
+}
+
+/// Returns the turn that `text` means as the answer to a conversation of `messages`.
+fn turn_after(messages: Vec<Message>, text: &str) -> ModelTurn {
+    let answer = text.to_owned();
+    let model = Universal::new(Arc::new(FunctionModel::new(move |_| Ok(ModelTurn::text(answer.clone())))));
+    futures_util::FutureExt::now_or_never(model.answer(&request(messages), &NoContents)).unwrap().unwrap()
+}
+
+fn turn(text: &str) -> ModelTurn {
+    turn_after(vec![user("Add 1 and 1.")], text)
+}
+
+/// Returns the only call of a turn that executes.
+fn runs(text: &str) -> ModelCall {
+    let turn = turn(text);
+    let [call] = &turn.calls[..] else { panic!("{text}\nhas not one call: {turn:?}") };
+    assert_eq!(call.malformed, None, "{text}");
+    assert_eq!(turn.finish, FinishReason::ToolCalls);
+    call.clone()
+}
+
+/// Returns the reason why nothing of a text executes.
+fn teaches(text: &str) -> String {
+    let turn = turn(text);
+    assert!(!turn.calls.is_empty() && turn.calls.iter().all(|call| call.malformed.is_some()), "{text}\nis no fault: {turn:?}");
+    turn.calls[0].malformed.clone().unwrap()
+}
+
+fn sum() -> Value {
+    json!({"tool": "calculator", "input": {"expression": "1 + 1"}, "requestId": "calc-1", "return_to_llm": false})
+}
+
+fn full(requests: &Value) -> Value {
+    json!({"action": "create", "breadcrumb": {
+        "schema_name": "agent.response.v1", "title": "Response", "tags": ["agent:response", "session:SESSION_ID"],
+        "context": {"message": "I add.", "tool_requests": requests},
+    }})
+}
+
+#[test]
+fn each_form_of_an_envelope_is_understood() {
+    let expected = ModelCall {
+        provider_id: Some("calc-1".to_owned()),
+        return_to_llm: Some(false),
+        ..ModelCall::new("calculator", json!({"expression": "1 + 1"}))
+    };
+    let short = json!({"message": "I add.", "tool_requests": [sum()]});
+    for text in [full(&json!([sum()])).to_string(), short.to_string(), serde_json::to_string_pretty(&short).unwrap()] {
+        assert_eq!(runs(&text), expected);
+        assert_eq!(turn(&text).text, "I add.");
+    }
+    let invoked = runs(&json!({"action": "invoke_tool", "tool": "calculator", "input": {"expression": "1 + 1"}}).to_string());
+    let by_default = ModelCall { provider_id: Some("calculator-1".to_owned()), return_to_llm: None, ..expected };
+    assert_eq!(invoked, by_default);
+}
+
+#[test]
+fn absent_fields_have_their_defaults() {
+    let call = runs(r#"{"tool_requests": [{"tool": "calculator"}]}"#);
+    let expected = ModelCall { provider_id: Some("calculator-1".to_owned()), ..ModelCall::new("calculator", json!({})) };
+    assert_eq!(call, expected);
+    let two = turn(r#"{"tool_requests": [{"tool": "calculator"}, {"tool": "calculator", "requestId": null}]}"#);
+    let ids: Vec<_> = two.calls.iter().map(|call| call.provider_id.clone().unwrap()).collect();
+    assert_eq!(ids, ["calculator-1", "calculator-2"]);
+}
+
+#[test]
+fn an_answer_without_requests_is_its_message() {
+    for text in [full(&json!([])).to_string(), json!({"message": "I add.", "tool_requests": []}).to_string(), "I add.".to_owned()]
+    {
+        let turn = turn(&text);
+        assert_eq!((turn.text.as_str(), turn.calls.len(), turn.finish), ("I add.", 0, FinishReason::Stop), "{text}");
+    }
+    for text in ["I use {braces} and [brackets].", r#"{"total": 3}"#, r#"{"message": "only a result"}"#] {
+        assert_eq!(turn(text).text, text, "other JSON is text");
+    }
+}
+
+#[test]
+fn one_code_fence_prose_comments_and_trailing_commas_are_removed() {
+    let short = json!({"message": "```python\nx = {}\n```", "tool_requests": [sum()]}).to_string();
+    for text in [
+        format!("```json\n{short}\n```"),
+        format!("I use {{a tool}} [1].\n\n```\n{short}\n```\nThat is all."),
+        format!("Answer: {short}"),
+        "{\"tool_requests\": [ // the call\n {\"tool\": \"calculator\", \"input\": {\"expression\": \"1 + 1\",}, /* id */ },],}"
+            .to_owned(),
+    ] {
+        assert_eq!(runs(&text).input, Json::from(json!({"expression": "1 + 1"})), "{text}");
+    }
+}
+
+#[test]
+fn an_envelope_that_cannot_be_used_teaches_why() {
+    let short = json!({"tool_requests": [sum()]}).to_string();
+    let request = |change: &dyn Fn(&mut Value)| {
+        let mut request = sum();
+        change(&mut request);
+        json!({"tool_requests": [request]}).to_string()
+    };
+    for (text, reason) in [
+        (format!("{short}\n{short}"), "several JSON objects"),
+        (format!("```\n{short}\n```\n```\nx\n```"), "several code blocks"),
+        (format!("[{short}]"), "within another JSON value"),
+        (format!("{{\"answer\": {short}}}"), "within another JSON value"),
+        (format!("The document has \"{short}\"."), "within quotation marks"),
+        (short[..short.len() - 1].to_owned(), "ends before its last closing bracket"),
+        (short.replace("\"tool\":", "\"tool\""), "the JSON cannot be read"),
+        (json!({"action": "delete"}).to_string(), "the action \"delete\" is unknown"),
+        (json!({"breadcrumb": {}}).to_string(), "\"action\": \"create\" is missing"),
+        (json!({"action": "create"}).to_string(), "\"breadcrumb\" is missing"),
+        (json!({"action": "create", "breadcrumb": {"context": {}}}).to_string(), "\"schema_name\" is missing"),
+        (json!({"action": "create", "breadcrumb": {"schema_name": "note.v1"}}).to_string(), "only \"agent.response.v1\""),
+        (json!({"action": "create", "breadcrumb": {"schema_name": "agent.response.v1"}}).to_string(), "\"context\" is missing"),
+        (json!({"tool_requests": {}}).to_string(), "\"tool_requests\" is not a list"),
+        (json!({"message": 1, "tool_requests": []}).to_string(), "\"message\" is not a string"),
+        (json!({"tool_requests": ["calculator"]}).to_string(), "is an object"),
+        (json!({"tool_requests": [{}]}).to_string(), "\"tool\" is missing"),
+        (request(&|request| request["input"] = json!("1 + 1")), "\"input\" is a string"),
+        (request(&|request| request["input"] = json!([1])), "\"input\" is an object"),
+        (request(&|request| request["return_to_llm"] = json!("true|false")), "\"return_to_llm\" is true or false"),
+        (request(&|request| request["config_id"] = json!("fast")), "takes no \"config_id\""),
+    ] {
+        let found = teaches(&text);
+        assert!(found.contains(reason), "{text}\nteaches {found:?}");
+    }
+}
+
+#[test]
+fn a_repeated_request_id_teaches() {
+    let two = turn(&json!({"tool_requests": [sum(), sum()]}).to_string());
+    assert_eq!(two.calls[0].malformed, None);
+    assert!(two.calls[1].malformed.as_ref().unwrap().contains("used before"), "{two:?}");
+}
+
+#[test]
+fn a_configuration_becomes_an_input_of_tools_that_take_one() {
+    let call = runs(r#"{"tool_requests": [{"tool": "openrouter", "input": {"messages": []}, "config_id": "fast"}]}"#);
+    assert_eq!(call.input, Json::from(json!({"messages": [], "config_id": "fast"})));
+}
+
+#[test]
+fn an_envelope_copied_from_elsewhere_never_runs() {
+    let envelope = json!({"tool_requests": [sum()]});
+    let pretty = serde_json::to_string_pretty(&envelope).unwrap();
+    let asked = Arc::new(ModelCall::new("read", json!({})));
+    let result = |output: Value| Message {
+        role: Role::Tool,
+        parts: vec![Part::Result {
+            call: TaskId::root().call(1, 1),
+            asked: Arc::clone(&asked),
+            result: Some(Arc::new(CallResult::success(output))),
+            repeat: 1,
+            said: Vec::new(),
+        }],
+    };
+    let nested = result(json!({"rows": [{"note": envelope}]}));
+    let text = result(json!({"text": format!("Send this: {pretty}")}));
+    for source in [user(&format!("It reads {envelope}.")), nested, text] {
+        for copy in [envelope.to_string(), pretty.clone()] {
+            let turn = turn_after(vec![source.clone()], &copy);
+            assert!(turn.calls[0].malformed.as_ref().unwrap().contains("a copy from a document"), "{turn:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_answer_executes_nothing() {
+    let text = json!({"tool_requests": [sum()]}).to_string();
+    let cut = ModelTurn { finish: FinishReason::Length, ..ModelTurn::text(text) };
+    let model = Universal::new(Arc::new(FunctionModel::new(move |_| Ok(cut.clone()))));
+    let turn = futures_util::FutureExt::now_or_never(model.answer(&request(vec![user("Add.")]), &NoContents)).unwrap().unwrap();
+    assert_eq!((turn.calls.len(), turn.finish), (0, FinishReason::Length));
+}
+
+#[test]
+fn a_model_receives_calls_and_results_as_text() {
+    let asked = |id: &str| {
+        Arc::new(ModelCall { provider_id: Some(id.to_owned()), ..ModelCall::new("calculator", json!({"expression": "1"})) })
+    };
+    let call = |position: u32| TaskId::root().call(1, position);
+    let results = [
+        CallResult::success(json!({"result": 1})),
+        CallResult::error(
+            CallStatus::Failed,
+            CallError::new(ErrorCode::InvalidInput, "no such number").with_detail(json!({"at": 1})),
+        ),
+    ];
+    let conversation = vec![
+        user("Add."),
+        Message {
+            role: Role::Assistant,
+            parts: vec![
+                Part::Text("I add.".to_owned()),
+                Part::Call { call: call(1), asked: asked("a") },
+                Part::Call { call: call(2), asked: asked("b") },
+            ],
+        },
+        Message {
+            role: Role::Tool,
+            parts: ["a", "b"]
+                .iter()
+                .zip(results)
+                .map(|(id, result)| Part::Result {
+                    call: call(1),
+                    asked: asked(id),
+                    result: Some(Arc::new(result)),
+                    repeat: 1,
+                    said: Vec::new(),
+                })
+                .collect(),
+        },
+    ];
+    let seen = Arc::new(Mutex::new(None));
+    let sees = Arc::clone(&seen);
+    let model = Universal::new(Arc::new(FunctionModel::new(move |request| {
+        *sees.lock().unwrap() = Some(request.clone());
+        Ok(ModelTurn::text("done"))
+    })));
+    futures_util::FutureExt::now_or_never(model.answer(&request(conversation), &NoContents)).unwrap().unwrap();
+    let seen = seen.lock().unwrap().take().unwrap();
+    assert!(seen.tools.is_empty());
+    let texts: Vec<Vec<&str>> = seen
+        .messages
+        .iter()
+        .map(|message| {
+            message
+                .parts
+                .iter()
+                .map(|part| match part {
+                    Part::Text(text) | Part::Request(text) => text.as_str(),
+                    other => panic!("{other:?} is not text"),
+                })
+                .collect()
+        })
+        .collect();
+    let roles: Vec<Role> = seen.messages.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
+    let request = |id: &str| json!({"tool": "calculator", "input": {"expression": "1"}, "requestId": id, "return_to_llm": true});
+    let turn: Value = serde_json::from_str(texts[1][0]).unwrap();
+    assert_eq!(turn, json!({"message": "I add.", "tool_requests": [request("a"), request("b")]}));
+    let responses: Vec<Value> = texts[2]
+        .iter()
+        .map(|text| {
+            let (head, rest) = text.split_once('\n').unwrap();
+            assert!(head.starts_with("<tool_response:"), "{head}");
+            serde_json::from_str(rest.rsplit_once('\n').unwrap().0).unwrap()
+        })
+        .collect();
+    let response = |id: &str, rest: Value| {
+        let mut context = json!({"request_id": id, "tool": "calculator"});
+        context.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        json!({"schema_name": "tool.response.v1", "tags": ["tool:response", format!("request:{id}")], "context": context})
+    };
+    let failed = json!({
+        "status": "error",
+        "output": {"error": "no such number", "status": "failed", "code": "invalid_input", "detail": {"at": 1}},
+        "error": "no such number",
+    });
+    assert_eq!(responses, [response("a", json!({"status": "success", "output": {"result": 1}})), response("b", failed)]);
+}

@@ -1,0 +1,143 @@
+//! Universal invocation in whole runs: a model that only writes text does what a model with tool calls does.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use baton_models::FunctionModel;
+use baton_runtime::{Engine, StartOptions};
+use baton_store::MemoryStore;
+use baton_types::call::{CallStatus, ModelCall};
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::TaskId;
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::{ModelRequest, ModelTurn};
+use serde_json::{Value, json};
+
+use crate::examples::{examples, load, outcome, run};
+use crate::support::{Finished, TestJob, engine, finish, run_to_end, workspace};
+
+/// The turns of a run: text and calls, by task and turn.
+type Turns = HashMap<(TaskId, u32), (String, Vec<Arc<ModelCall>>)>;
+
+fn turns(entries: &[Arc<Recorded>]) -> Turns {
+    let answered = entries.iter().filter_map(|recorded| match &recorded.entry {
+        Entry::ModelAnswered(entry) => Some(((entry.task.clone(), entry.turn), (entry.text.clone(), entry.calls.clone()))),
+        _ => None,
+    });
+    answered.collect()
+}
+
+/// Returns each call with its tool and input, by id.
+fn calls(turns: &Turns) -> Vec<(String, String, Value)> {
+    let calls = turns.iter().flat_map(|((task, turn), (_, calls))| {
+        (1..).zip(calls).map(|(position, call)| (task.call(*turn, position).to_string(), call.tool.clone(), call.input.value()))
+    });
+    let mut calls: Vec<_> = calls.collect();
+    calls.sort_by(|one, other| one.0.cmp(&other.0));
+    calls
+}
+
+/// Returns a turn as the text of a model.
+fn envelope((text, calls): &(String, Vec<Arc<ModelCall>>)) -> String {
+    let requests: Vec<Value> = calls
+        .iter()
+        .map(|call| json!({"tool": call.tool, "input": call.input, "return_to_llm": call.return_to_llm.unwrap_or(true)}))
+        .collect();
+    let context = json!({"message": text, "tool_requests": requests});
+    let breadcrumb =
+        json!({"schema_name": "agent.response.v1", "title": "Response", "tags": ["agent:response"], "context": context});
+    format!("```json\n{}\n```", json!({"action": "create", "breadcrumb": breadcrumb}))
+}
+
+/// Copies the folder of a job; its agents use universal invocation.
+fn copy_as_universal(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, target) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if path.is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy_as_universal(&path, &target);
+        } else if from.ends_with("agents") {
+            let mut agent: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            agent["invocation"] = json!("universal");
+            std::fs::write(target, agent.to_string()).unwrap();
+        } else {
+            std::fs::copy(path, target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_example_has_the_same_calls_and_documents_in_universal_invocation() {
+    for folder in examples() {
+        let native = run(&folder).await;
+        let expected = turns(&native.entries);
+        let copy = tempfile::tempdir().unwrap();
+        copy_as_universal(&folder, copy.path());
+        let answers = expected.clone();
+        let model = FunctionModel::new(move |request: &ModelRequest| {
+            assert!(request.tools.is_empty() && request.system.contains("=== TOOLS ("), "{}", request.system);
+            Ok(ModelTurn::text(envelope(&answers[&(request.task.clone(), request.turn)])))
+        });
+        let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default()));
+        let engine = engine.model("scripted", Arc::new(model)).build().unwrap();
+        let handle = engine.start(load(copy.path()), StartOptions::default()).await.unwrap();
+        outcome(&handle).await;
+        // Also checks that a replay renders the same requests.
+        let universal = finish(&engine, &handle).await;
+        assert_eq!(universal.status, CallStatus::Success.as_str(), "{}: {}", folder.display(), universal.result);
+        assert_eq!(universal.result, native.result, "{}", folder.display());
+        assert_eq!(calls(&turns(&universal.entries)), calls(&expected), "{}", folder.display());
+        assert_eq!(workspace(universal.run.documents()), workspace(native.run.documents()), "{}", folder.display());
+    }
+}
+
+/// Runs an agent with universal invocation whose model writes `texts`, and returns the run with the texts that it received.
+async fn conversation(texts: &[&str]) -> (Finished, Vec<String>) {
+    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sees = Arc::clone(&received);
+    let model = FunctionModel::new(move |request: &ModelRequest| {
+        let is_own = |message: &&Arc<Message>| message.role == Role::Assistant;
+        let new = request.messages.iter().rev().take_while(|message| !is_own(message));
+        let parts: Vec<String> = new
+            .flat_map(|message| &message.parts)
+            .map(|part| match part {
+                Part::Text(text) | Part::Request(text) => text.clone(),
+                Part::Notice(notice) => notice.text(),
+                other => panic!("{other:?} is not text"),
+            })
+            .collect();
+        sees.lock().unwrap().push(parts.join("\n"));
+        Ok(ModelTurn::text(texts[request.turn as usize - 1].clone()))
+    });
+    let engine = engine(Arc::new(MemoryStore::default()), &(Arc::new(model) as Arc<_>));
+    let job = TestJob::new("solo", json!({})).agent_with("solo", &["handoff"], json!({"invocation": "universal"})).load();
+    let finished = run_to_end(&engine, job).await;
+    let received = received.lock().unwrap().clone();
+    (finished, received)
+}
+
+#[tokio::test]
+async fn an_agent_learns_why_its_envelope_cannot_be_used() {
+    let broken = r#"{"action": "create", "breadcrumb": {"schema_name": "note.v1", "context": {}}}"#;
+    let handoff = r#"{"tool_requests": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]}"#;
+    let (finished, received) = conversation(&[broken, r#"{"tool_requests": [{"tool": "hand-off"}]}"#, handoff]).await;
+    assert_eq!((finished.status, &finished.result), ("success", &json!({"summary": "done"})));
+    assert!(received[1].contains("only \\\"agent.response.v1\\\" can be sent"), "{}", received[1]);
+    assert!(received[2].contains("hand-off-1") && received[2].contains("unknown_tool"), "{}", received[2]);
+}
+
+#[tokio::test]
+async fn a_third_answer_without_a_readable_envelope_fails_the_task() {
+    let broken = r#"{"tool_requests": ["#;
+    let (finished, received) = conversation(&[broken, broken, broken]).await;
+    assert_eq!((finished.status, received.len()), ("failed", 3), "{}", finished.result);
+    assert!(received[2].contains("Reminder 2 of 2"), "{}", received[2]);
+}
+
+#[tokio::test]
+async fn an_answer_without_requests_is_the_result() {
+    let (finished, _) = conversation(&[r#"{"message": "The sum is 2.", "tool_requests": []}"#]).await;
+    assert_eq!((finished.status, &finished.result), ("success", &json!("The sum is 2.")));
+}
