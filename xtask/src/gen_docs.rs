@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use baton_docs::first_line;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
@@ -41,8 +42,8 @@ fn folder() -> std::path::PathBuf {
 
 /// Returns all generated files: text by name.
 fn generated() -> anyhow::Result<BTreeMap<String, String>> {
-    let configs = tools_page::read_configs(&project::root().join("tool-configs"))?;
-    let mut files = BTreeMap::from([("TOOLS.md".to_owned(), tools_page::render(&configs)?)]);
+    let tools = tools_page::page(&project::root().join("tool-configs"), &first_line(REPAIR, "tool-configs/"))?;
+    let mut files = BTreeMap::from([("TOOLS.md".to_owned(), tools)]);
     for (name, schema) in baton_config::schemas() {
         files.insert(name.to_owned(), schema_file(name, schema)?);
     }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
@@ -22,6 +22,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("baton-schema", &["baton-types"]),
     ("baton-tool", &["baton-types"]),
     ("baton-timeline", &["baton-types"]),
+    ("baton-docs", &["baton-types"]),
     ("baton-store", &["baton-types", "baton-files"]),
     ("baton-config", &["baton-types", "baton-template", "baton-schema", "baton-tool"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
@@ -57,6 +58,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
             "baton-tools",
             "baton-macros",
             "baton-files",
+            "baton-docs",
         ],
     ),
 ];

@@ -1,259 +1,50 @@
-//! generated-docs/TOOLS.md: the six types, then every built-in tool, from the configs that the program embeds.
+//! generated-docs/TOOLS.md: every built-in tool, as the program's own page of tools describes it.
 
-mod values;
-
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
-use baton_config::{DEFAULT_TIMEOUT, Role, Sources, Unconfigured, load_tools};
-use baton_types::config::EffectClass;
-use baton_types::id::ROUTE_PREFIX;
-use baton_types::tool_type::{Logs, Then, ToolType};
-use serde_json::{Map, Value, json};
-use values::{Line, inline_code, lines};
+use anyhow::{Context, anyhow};
+use baton_config::{Role, Sources, Unconfigured, declared_settings, load_tools};
+use baton_docs::{DescribedTool, Introduction, tools_of, tools_page};
+use baton_types::config::Tool;
+use baton_types::id::{ROUTE_PREFIX, ToolId};
+use serde_json::json;
 
-/// A built-in tool, as in its config.
-pub(crate) struct ToolConfig {
-    id: String,
-    tool_type: ToolType,
-    keys: Map<String, Value>,
-}
+const TEXT: &str = "What a call does follows from the tool's type, not from code written for it. Every tool below is a JSON file in\n\
+    [`tool-configs/`](../tool-configs), and a job may refine it by a file of the same `tool_id` in its own `tools/` folder.";
 
-/// Returns the configs in `folder`, by type and then by id.
-pub(crate) fn read_configs(folder: &Path) -> anyhow::Result<Vec<ToolConfig>> {
-    let mut configs = Vec::new();
+/// Returns the page of the tool configs in `folder`.
+pub(crate) fn page(folder: &Path, first_line: &str) -> anyhow::Result<String> {
+    let mut sources = Sources::new("");
     for file in fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))? {
         let path = file?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-            configs.push(read_config(&text).with_context(|| format!("{} is not a tool config", path.display()))?);
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+            sources.add(Role::BuiltinTool, format!("tool-configs/{name}"), text);
         }
     }
-    configs.push(delegation()?);
-    configs.sort_by(|a, b| (a.tool_type, &a.id).cmp(&(b.tool_type, &b.id)));
-    Ok(configs)
-}
-
-fn read_config(text: &str) -> anyhow::Result<ToolConfig> {
-    let keys: Map<String, Value> = serde_json::from_str(text)?;
-    let id = keys.get("tool_id").and_then(Value::as_str).context("it has no tool_id")?.to_owned();
-    let tool_type = serde_json::from_value(keys.get("type").cloned().unwrap_or_default()).context("it has no known type")?;
-    Ok(ToolConfig { id, tool_type, keys })
-}
-
-/// Returns the tool that the engine makes of every agent, as the loader makes it of an agent called `other`.
-fn delegation() -> anyhow::Result<ToolConfig> {
     let agent = json!({
         "agent_id": "other", "model": "any", "system_prompt": "Work.",
         "description": "The description in the agent's config follows this sentence; a job's file of this name may refine the tool."
     });
-    let mut sources = Sources::new("");
     sources.add(Role::Agent, "agents/other.json", agent.to_string());
-    let tools = load_tools(&sources, &[], Unconfigured::Allowed).map_err(|faults| anyhow!("the example agent: {faults}"))?;
-    let tool = tools.get(format!("{ROUTE_PREFIX}other").as_str()).context("the loader made no tool of the example agent")?;
-    let keys = json!({
-        "category": "flow",
-        "description": tool.description.replace(" other ", " `<agent_id>` "),
-        "input_schema": tool.input.json().value(),
-    });
-    let Value::Object(keys) = keys else { bail!("the literal is an object") };
-    Ok(ToolConfig { id: format!("{ROUTE_PREFIX}<agent_id>"), tool_type: tool.tool_type, keys })
+    let settings = declared_settings(&sources);
+    let tools = load_tools(&sources, &[], Unconfigured::Reading).map_err(|faults| anyhow!("{faults}"))?;
+    let described = |tool: Arc<Tool>| {
+        let settings = settings.get(&tool.id).cloned().unwrap_or_default();
+        DescribedTool::without_job(if tool.agent.is_some() { delegation(&tool) } else { tool }, settings)
+    };
+    let tools = tools_of(&[], tools.into_values().map(described).collect());
+    Ok(tools_page(&Introduction { first_line, text: TEXT, overview: "All built-in tools" }, &tools))
 }
 
-impl ToolConfig {
-    fn text(&self, key: &str) -> &str {
-        self.keys.get(key).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    /// Returns the parameters or the returns, in whichever of the two dialects they are written.
-    fn lines(&self, short: &str, schema: &str) -> Vec<Line> {
-        match (self.keys.get(short), self.keys.get(schema)) {
-            (Some(Value::Object(parts)), _) => lines(parts, None),
-            (_, Some(Value::Object(schema))) => match schema.get("properties") {
-                Some(Value::Object(properties)) => lines(properties, Some(schema)),
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// Returns the page.
-pub(crate) fn render(configs: &[ToolConfig]) -> anyhow::Result<String> {
-    let mut page = String::from("<!-- Generated by `cargo xtask gen-docs` from tool-configs/; do not edit. -->\n\n# Tools\n\n");
-    page.push_str(
-        "What a call does follows from the tool's type, not from code written for it. Every tool below is a JSON file in\n\
-         [`tool-configs/`](../tool-configs), and a job may refine it by a file of the same `tool_id` in its own `tools/` folder.\n\n\
-         ## The six types\n\n",
-    );
-    behavior_table(&mut page)?;
-    page.push_str("\n## All built-in tools\n\n");
-    overview(&mut page, configs)?;
-    for tool_type in ToolType::ALL {
-        let of_type: Vec<_> = configs.iter().filter(|config| config.tool_type == tool_type).collect();
-        if !of_type.is_empty() {
-            write!(page, "\n## `{tool_type}`\n")?;
-        }
-        for config in of_type {
-            tool(&mut page, config).with_context(|| format!("tool {}", config.id))?;
-        }
-    }
-    Ok(page)
-}
-
-/// Adds the table of the six tool types, from the rows that the machine reads.
-fn behavior_table(page: &mut String) -> anyhow::Result<()> {
-    page.push_str("| type | creates a task | blocks the caller | runs code | logs | passes documents | then |\n");
-    page.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
-    let yes = |is: bool| if is { "yes" } else { "no" };
-    for tool_type in ToolType::ALL {
-        let row = tool_type.behavior();
-        let logs = match row.logs {
-            Logs::InputAndResult => "input and result",
-            Logs::InputOnly => "input",
-            Logs::InputAndDocuments => "input and documents",
-            Logs::InputAndStatus => "input and status, later the result",
-            Logs::Request => "request",
-        };
-        let then = match row.then {
-            Then::Continue => "the agent continues",
-            Then::Stop => "the task ends; result and documents go back to its caller",
-            Then::Block => "the task waits, then continues with the result and its documents",
-            Then::Enter => "the run begins",
-        };
-        let (creates, blocks, runs, passes) =
-            (yes(row.creates_task), yes(row.blocks_caller), yes(row.runs_code), yes(row.passes_documents));
-        writeln!(page, "| `{tool_type}` | {creates} | {blocks} | {runs} | {logs} | {passes} | {then} |")?;
-    }
-    page.push_str("\n`root` is the engine's own: the entry point of a run. No agent can be offered it.\n");
-    Ok(())
-}
-
-/// Adds one row per tool, by type.
-fn overview(page: &mut String, configs: &[ToolConfig]) -> anyhow::Result<()> {
-    page.push_str("| type | tool | category | what it does |\n| --- | --- | --- | --- |\n");
-    for tool_type in ToolType::ALL {
-        if tool_type == ToolType::AgentAsTool {
-            writeln!(
-                page,
-                "| `{tool_type}` | [`{ROUTE_PREFIX}<agent_id>`](#agent_as_tool) | flow | Delegate to an agent and wait. |"
-            )?;
-        }
-        for config in configs.iter().filter(|config| config.tool_type == tool_type) {
-            let (id, category, what) = (&config.id, config.text("category"), cell(first_sentence(config.text("description"))));
-            let anchor: String = id.chars().filter(|character| !"<>".contains(*character)).collect();
-            writeln!(page, "| `{tool_type}` | [`{id}`](#{anchor}) | {category} | {what} |")?;
-        }
-    }
-    Ok(())
-}
-
-fn tool(page: &mut String, config: &ToolConfig) -> anyhow::Result<()> {
-    write!(page, "\n### `{}`\n\n{}\n", config.id, config.text("description"))?;
-    let parameters = config.lines("parameters", "input_schema");
-    if parameters.is_empty() {
-        page.push_str("\nNo parameters.\n");
-    } else {
-        page.push_str("\n| parameter | type | required | default | description |\n| --- | --- | --- | --- | --- |\n");
-        for Line { name, kind, required, default, description } in parameters {
-            let (kind, required, description) = (cell(&kind), if required { "yes" } else { "no" }, cell(&description));
-            let default = default.map(|value| inline_code(&value)).unwrap_or_default();
-            writeln!(page, "| `{name}` | {kind} | {required} | {} | {description} |", cell(&default))?;
-        }
-    }
-    let returns = config.lines("returns", "output_schema");
-    if !returns.is_empty() {
-        page.push_str("\n| returns | type | description |\n| --- | --- | --- |\n");
-        for Line { name, kind, description, .. } in returns {
-            writeln!(page, "| `{name}` | {} | {} |", cell(&kind), cell(&description))?;
-        }
-    }
-    let settings = config.lines("settings", "");
-    if !settings.is_empty() {
-        page.push_str("\nA job's `tools/");
-        write!(
-            page,
-            "{}.json` may `set`:\n\n| setting | type | default | description |\n| --- | --- | --- | --- |\n",
-            config.id
-        )?;
-        for Line { name, kind, default, description, .. } in settings {
-            let needs_trust = config.keys["settings"][&name]["needs_trust"] == true;
-            let trust = if needs_trust { " *Needs trust.*" } else { "" };
-            let default = default.map(|value| inline_code(&value)).unwrap_or_default();
-            writeln!(page, "| `{name}` | {} | {} | {}{trust} |", cell(&kind), cell(&default), cell(&description))?;
-        }
-    }
-    for (name, setting) in config.keys.get("settings").and_then(Value::as_object).into_iter().flatten() {
-        if let Some(schema) = setting.get("schema") {
-            write!(page, "\n`{name}` must match this schema:\n\n```json\n{}\n```\n", serde_json::to_string_pretty(schema)?)?;
-        }
-    }
-    write!(page, "\n{}\n", facts(config)?)?;
-    for example in config.keys.get("examples").and_then(Value::as_array).into_iter().flatten() {
-        self::example(page, example)?;
-    }
-    Ok(())
-}
-
-/// Returns one line about crashes, time limit and writes of a call.
-fn facts(config: &ToolConfig) -> anyhow::Result<String> {
-    let mut facts = Vec::new();
-    if config.tool_type.behavior().runs_code {
-        let effect = match config.keys.get("effect") {
-            Some(effect) => serde_json::from_value(effect.clone()).context("its effect is not known")?,
-            None => EffectClass::default(),
-        };
-        let (name, after_a_crash) = match effect {
-            EffectClass::Pure => ("pure", "run again after a crash"),
-            EffectClass::Idempotent => ("idempotent", "run again after a crash"),
-            EffectClass::Keyed => ("keyed", "run again after a crash, under the same key"),
-            EffectClass::AtMostOnce => ("at_most_once", "never run again: after a crash its outcome is unknown"),
-        };
-        let seconds = config.keys.get("timeout_seconds").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT.as_secs());
-        facts.push(format!("**Effect** `{name}` ({after_a_crash})"));
-        facts.push(format!("**time limit** {seconds} s"));
-        let writes = config.keys.get("writes").and_then(Value::as_bool).unwrap_or(false);
-        facts.push(format!("**writes documents** {}", if writes { "yes" } else { "no" }));
-    } else {
-        facts.push("**Runs no code**".to_owned());
-    }
-    if let Some(after) = config.keys.get("after_execution").and_then(Value::as_str) {
-        facts.push(format!("**after execution** `{after}`"));
-    }
-    let secrets: Vec<_> = config.keys.get("secrets").and_then(Value::as_array).into_iter().flatten().collect();
-    if !secrets.is_empty() {
-        let names: Vec<_> = secrets.into_iter().filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
-        facts.push(format!("**reads secrets** {}", names.join(", ")));
-    }
-    let tags: Vec<_> =
-        config.keys.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    if !tags.is_empty() {
-        facts.push(format!("**tags** {}", tags.join(", ")));
-    }
-    Ok(facts.join(" · "))
-}
-
-fn example(page: &mut String, example: &Value) -> anyhow::Result<()> {
-    let Value::Object(keys) = example else { bail!("an example is not an object") };
-    let explanation = keys.get("explanation").and_then(Value::as_str).unwrap_or("Example");
-    write!(page, "\n{}:\n\n```json\n", explanation.trim_end_matches(['.', ':']))?;
-    let shown: Map<_, _> =
-        ["documents", "input", "output"].into_iter().filter_map(|key| Some((key.to_owned(), keys.get(key)?.clone()))).collect();
-    writeln!(page, "{}\n```", values::compact_json(&Value::Object(shown)))?;
-    Ok(())
-}
-
-/// Returns text that fits into a cell of a table.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
-}
-
-/// `text` up to the end of its first sentence.
-fn first_sentence(text: &str) -> &str {
-    let end = text.match_indices(['.', '\n']).find(|(at, _)| text[at + 1..].chars().next().is_none_or(char::is_whitespace));
-    end.map_or(text, |(at, _)| text[..=at].trim_end())
+/// Returns the tool that the engine makes of every agent, from the one that it made of the example agent.
+fn delegation(tool: &Tool) -> Arc<Tool> {
+    let id = ToolId::new(format!("{ROUTE_PREFIX}<agent_id>"));
+    let description = tool.description.replace(" other ", " `<agent_id>` ");
+    Arc::new(Tool { id, description, category: Some("flow".to_owned()), ..tool.clone() })
 }
 
 #[cfg(test)]
@@ -261,39 +52,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_s_section_says_everything_that_its_config_says() {
-        let config = r#"{
-            "tool_id": "shout", "type": "function_tool", "category": "text", "tags": ["loud"],
-            "description": "Make text v1.2 loud. Use it rarely.",
-            "parameters": {
-                "text": {"type": "string", "description": "What | to\nshout", "required": true, "minLength": 1},
-                "times": {"type": "integer", "description": "How often", "required": false, "default": 1, "maximum": 3}
-            },
-            "returns": {"text": "string"},
-            "examples": [{"explanation": "Once.", "input": {"text": "a"}, "output": {"text": "A!"}}],
-            "effect": "pure", "timeout_seconds": 5, "writes": true
-        }"#;
-        let page = render(&[read_config(config).expect("a config")]).expect("a page");
-        assert!(page.starts_with("<!-- Generated by `cargo xtask gen-docs`"), "{page}");
-        let (overview, section) = page.split_once("### `shout`").expect("a section");
-        assert!(overview.contains("| `function_tool` | [`shout`](#shout) | text | Make text v1.2 loud. |"), "{overview}");
-        let expected = "\n\nMake text v1.2 loud. Use it rarely.\n\n\
-            | parameter | type | required | default | description |\n| --- | --- | --- | --- | --- |\n\
-            | `text` | string, not empty | yes |  | What \\| to shout |\n\
-            | `times` | integer, at most 3 | no | `1` | How often |\n\n\
-            | returns | type | description |\n| --- | --- | --- |\n| `text` | string |  |\n\n\
-            **Effect** `pure` (run again after a crash) · **time limit** 5 s · **writes documents** yes · **tags** loud\n\n\
-            Once:\n\n```json\n{\n  \"input\": {\"text\": \"a\"},\n  \"output\": {\"text\": \"A!\"}\n}\n```\n";
-        assert_eq!(section.split("\n## ").next(), Some(expected));
-    }
-
-    #[test]
-    fn the_table_of_types_has_a_row_for_each() {
-        let page = render(&[]).expect("a page");
-        let row = "| `ask_master` | yes | yes | no | input and status, later the result | yes | the task waits, then continues with the result and its documents |";
-        assert!(page.lines().any(|line| line == row), "{page}");
-        for tool_type in ToolType::ALL {
-            assert!(page.contains(&format!("\n| `{tool_type}` | ")), "{tool_type}");
-        }
+    fn the_page_has_each_config_and_the_delegation_to_an_agent() {
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let config = json!({
+            "tool_id": "shout", "type": "function_tool", "category": "text", "description": "Make text loud.",
+            "parameters": {}, "settings": {"volume": {"type": "integer", "description": "How loud"}},
+        });
+        fs::write(folder.path().join("shout.json"), config.to_string()).expect("a file");
+        let page = page(folder.path(), "<!-- first -->").expect("a page");
+        assert!(page.contains("| `function_tool` | [`shout`](#shout) | text | Make text loud. |\n"), "{page}");
+        assert!(page.contains("| `volume` | integer |  | How loud |\n"), "{page}");
+        let route = "| `agent_as_tool` | [`route_to_<agent_id>`](#route_to_agent_id) | flow | Delegate a task to the agent `<agent_id>` and wait for its result. |\n";
+        assert!(page.contains(route), "{page}");
     }
 }

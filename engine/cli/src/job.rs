@@ -42,6 +42,14 @@ pub(crate) fn load_with(place: &Place, name: &Path, script: Option<&Path>) -> Re
     }
 }
 
+/// Checks the job `name` as [`check`] does, and then its tools against what its models' providers accept.
+pub(crate) fn judge(place: &Place, name: &Path) -> Result<Checked, Failure> {
+    Ok(match check(place, name)? {
+        Checked::Sound(job) => job.check_tools().err().map_or(Checked::Sound(job), Checked::Faulty),
+        faulty @ Checked::Faulty(_) => faulty,
+    })
+}
+
 /// Checks the job `name`. The faults of a faulty job include the tools that its models' providers would reject.
 pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
     let (sources, files) = read(place, name, None)?;
@@ -94,10 +102,10 @@ fn checked(place: &Place, sources: Sources, files: &JobFolder) -> Result<Checked
     Ok(Checked::Sound(job))
 }
 
-/// Returns the relative path of the folder, if the process runs in the place's current folder; else the absolute one.
+/// Returns the relative path of the folder, if the process runs in the folder from which paths are shown; else the absolute one.
 fn folder_to_read(place: &Place, shown: &str, folder: &Path) -> PathBuf {
     match std::env::current_dir() {
-        Ok(current) if current == place.current => Path::new(shown).to_owned(),
+        Ok(current) if current == place.start => Path::new(shown).to_owned(),
         _ => folder.to_owned(),
     }
 }

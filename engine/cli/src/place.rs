@@ -28,6 +28,8 @@ pub(crate) struct Place {
     pub(crate) screen: Screen,
     /// The current folder.
     pub(crate) current: PathBuf,
+    /// The folder from which paths are shown: the one in which the person typed the command.
+    pub(crate) start: PathBuf,
     /// The store from the options or the environment.
     store: Option<String>,
     /// The settings from the project's file.
@@ -38,12 +40,22 @@ impl Place {
     /// Returns the place at the current folder of the process.
     pub(crate) fn here(screen: Screen, store: Option<String>) -> Result<Self, Failure> {
         let current = std::env::current_dir().map_err(|error| Failure::file(Path::new("."), error))?;
-        let mut place = Self { screen, current, store: store.filter(|store| !store.is_empty()), settings: Project::default() };
-        let file = place.project().join(PROJECT_FILE);
+        let store = store.filter(|store| !store.is_empty());
+        Self { screen, start: current.clone(), current, store, settings: Project::default() }.with_project()
+    }
+
+    /// Returns the place as if the command had been started in `folder`. Only the paths that it shows do not change.
+    pub(crate) fn at(&self, folder: &Path) -> Result<Self, Failure> {
+        let current = folder.canonicalize().map_err(|error| Failure::file(folder, error))?;
+        Self { current, settings: Project::default(), ..self.clone() }.with_project()
+    }
+
+    fn with_project(mut self) -> Result<Self, Failure> {
+        let file = self.project().join(PROJECT_FILE);
         if baton_files::is_there(&file) {
-            place.settings = read_project(&place, &file)?;
+            self.settings = read_project(&self, &file)?;
         }
-        Ok(place)
+        Ok(self)
     }
 
     /// Returns the same place with another screen.
@@ -230,9 +242,9 @@ impl Place {
         (self.current.join(JOB_FILE).is_file() && !self.jobs().iter().any(is_named)).then(|| PathBuf::from("."))
     }
 
-    /// Returns `path` as a person in the current folder would type it.
+    /// Returns `path` as the person would type it.
     pub(crate) fn shown(&self, path: &Path) -> String {
-        let relative = path.strip_prefix(&self.current).unwrap_or(path);
+        let relative = path.strip_prefix(&self.start).unwrap_or(path);
         if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
     }
 

@@ -31,6 +31,7 @@ pub use load::{Unconfigured, load, load_project, load_tools};
 pub use models::{ModelRules, ScriptCheck};
 pub use price::{PriceTable, check_money, prices};
 pub use reader::MAX_FILE_BYTES;
+pub use settings::declared_settings;
 pub use shape::{schema_of, schemas};
 pub use source::{Role, Source, Sources};
 pub use template::{TemplateError, render_prompt, render_request};

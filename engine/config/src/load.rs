@@ -68,6 +68,7 @@ pub fn load_tools(
     unconfigured: Unconfigured,
 ) -> Result<BTreeMap<ToolId, Arc<Tool>>, Faults> {
     let mut loader = Loader::new(sources, functions);
+    loader.reading = unconfigured == Unconfigured::Reading;
     loader.read_agents();
     loader.load_tools(unconfigured);
     Faults::none_of(loader.faults)?;

@@ -1,17 +1,19 @@
 //! Settings of a tool: declared by its config, with defaults, and set by the job's file of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_schema::{Others, object_schema};
 use baton_types::config::{Origin, Reach, Target};
+use baton_types::id::ToolId;
 use baton_types::json::Json;
 use serde_json::{Map, Value};
 
 use crate::fault::FaultKind;
 use crate::form::ToolForm;
-use crate::loader::Loader;
+use crate::loader::{Loader, stem};
 use crate::reader::{Spot, pointer};
 use crate::shape::show;
+use crate::source::{Role, Sources};
 use crate::tool::Texts;
 use crate::tool_schema::check_part;
 
@@ -90,6 +92,19 @@ impl<'s> Loader<'s> {
             }
         }
     }
+}
+
+/// Returns the declarations of settings by name, for each tool of `sources` that has any, for pages about tools. Tools themselves
+/// hold values only. A file that refines a tool cannot change its declarations, so the first file with any has them.
+pub fn declared_settings(sources: &Sources) -> BTreeMap<ToolId, Map<String, Value>> {
+    let mut loader = Loader::new(sources, &[]);
+    let mut declared = BTreeMap::new();
+    for source in [Role::BuiltinTool, Role::SharedTool, Role::Tool].into_iter().flat_map(|role| sources.of(role)) {
+        if let Some(Value::Object(settings)) = loader.read(source).and_then(|read| read.value.get("settings").cloned()) {
+            declared.entry(ToolId::new(stem(&source.path))).or_insert(settings);
+        }
+    }
+    declared
 }
 
 /// Returns the command of a tool, and the variables that it sees.

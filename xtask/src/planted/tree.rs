@@ -10,12 +10,13 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "engine/types",
     "engine/machine",
     "engine/schema",
     "engine/template",
     "engine/config",
+    "engine/docs",
     "engine/tool",
     "engine/files",
     "engine/macros",

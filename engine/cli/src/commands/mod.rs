@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod control;
 pub(crate) mod diff;
 pub(crate) mod doc;
+pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fork;
@@ -92,6 +93,9 @@ pub(crate) enum Command {
     /// Check what runs need: store, jobs, keys, providers, models
     #[command(after_help = "Example:\n  baton doctor --offline")]
     Doctor(doctor::DoctorArgs),
+    /// Write pages about the tools and agents of a job or a project, or check them
+    #[command(alias = "gen-docs", after_help = "Example:\n  baton docs jobs/sales")]
+    Docs(docs::DocsArgs),
     /// List, show, call and test tools
     #[command(after_help = "Example:\n  baton tool call write_file --path a.md --content \"# Title\"")]
     Tool(tool::ToolArgs),
@@ -120,6 +124,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Steer(args) => control::steer(&args, place).await,
         Command::Graph(args) => graph::run(&args, place).await,
         Command::Doc(args) => doc::run(&args, place).await,
+        Command::Docs(args) => docs::run(&args, place),
         Command::Doctor(args) => doctor::run(&args, place).await,
         Command::Export(args) => export::run(&args, place).await,
         Command::Gc(args) => gc::run(args, place).await,

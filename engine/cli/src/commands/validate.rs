@@ -36,11 +36,7 @@ pub(crate) fn run(args: &ValidateArgs, place: &Place) -> Result<Exit, Failure> {
     let mut reports = Vec::new();
     let mut valid = true;
     for name in &jobs {
-        let checked = match job::check(place, name)? {
-            Checked::Sound(job) => job.check_tools().err().map_or(Checked::Sound(job), Checked::Faulty),
-            faulty @ Checked::Faulty(_) => faulty,
-        };
-        match checked {
+        match job::judge(place, name)? {
             Checked::Sound(job) => {
                 let configs = &job.configs;
                 let used: std::collections::BTreeSet<_> = configs.agents.values().flat_map(|agent| agent.tools.keys()).collect();

@@ -4,6 +4,7 @@ mod answers;
 mod approvals;
 mod conversations;
 mod crates;
+mod docs;
 mod doctor;
 mod documents;
 mod exports;

@@ -53,6 +53,7 @@ fn every_command_prints_the_documented_keys_and_a_version() {
     print("fork", 0, &["fork", "@last"]);
     print("validate", 0, &["validate", "writing"]);
     print("doctor", 0, &["doctor", "--offline"]);
+    print("docs", 0, &["docs", "writing"]);
     print("tool ls", 0, &["tool", "ls"]);
     print("tool show", 0, &["tool", "show", "echo"]);
     print("tool test", 0, &["tool", "test", "echo"]);

@@ -1,25 +1,27 @@
-//! Possible values of a parameter or a return, as text that fits into a cell of a table.
+//! Possible values of a parameter or a return, as Markdown that fits into a cell of a table.
 
 use serde_json::{Map, Value};
+
+use crate::markdown::{code, line};
 
 /// The longest JSON text that stays on one line of an example.
 const LINE: usize = 100;
 
 /// One line of a table of parameters or returns.
 #[derive(Debug, PartialEq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// The name; for a part of another, the way to it: `rows[].x`.
-    pub(super) name: String,
-    /// The type with what restricts it.
-    pub(super) kind: String,
-    pub(super) required: bool,
-    pub(super) default: Option<Value>,
-    pub(super) description: String,
+    pub(crate) name: String,
+    /// The type with what restricts it, as Markdown.
+    pub(crate) kind: String,
+    pub(crate) required: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) description: String,
 }
 
 /// Returns the lines of `parts` and of their parts, in the order they are written. `schema` is the object schema that holds them, if they
 /// are in that dialect, which keeps the names of required ones in a list.
-pub(super) fn lines(parts: &Map<String, Value>, schema: Option<&Map<String, Value>>) -> Vec<Line> {
+pub(crate) fn lines(parts: &Map<String, Value>, schema: Option<&Map<String, Value>>) -> Vec<Line> {
     let mut lines = Vec::new();
     add_lines(&mut lines, "", parts, schema);
     lines
@@ -47,12 +49,12 @@ fn add_lines(lines: &mut Vec<Line>, prefix: &str, parts: &Map<String, Value>, sc
 /// Returns the type of a part with what restricts it: `array of string, at most 3`.
 fn kind(part: &Value) -> String {
     let Some(keys) = part.as_object() else {
-        return part.as_str().unwrap_or("any").to_owned();
+        return line(part.as_str().unwrap_or("any"));
     };
     let mut words = vec![match (keys.get("type"), keys.get("items")) {
         (Some(Value::String(name)), Some(items)) if name == "array" => format!("array of {}", kind(items)),
-        (Some(Value::String(name)), _) => name.clone(),
-        (Some(Value::Array(names)), _) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        (Some(Value::String(name)), _) => line(name),
+        (Some(Value::Array(names)), _) => line(&names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")),
         _ => ["anyOf", "oneOf"]
             .iter()
             .find_map(|key| keys.get(*key)?.as_array())
@@ -65,15 +67,15 @@ fn kind(part: &Value) -> String {
                 words.push(format!("one of {}", values.join(" ")));
             }
             ("const", value) => words.push(format!("always {}", inline_code(value))),
-            ("minimum" | "minItems", value) => words.push(format!("at least {value}")),
-            ("maximum" | "maxItems", value) => words.push(format!("at most {value}")),
-            ("exclusiveMinimum", value) => words.push(format!("more than {value}")),
-            ("exclusiveMaximum", value) => words.push(format!("less than {value}")),
+            ("minimum" | "minItems", value) => words.push(format!("at least {}", line(&value.to_string()))),
+            ("maximum" | "maxItems", value) => words.push(format!("at most {}", line(&value.to_string()))),
+            ("exclusiveMinimum", value) => words.push(format!("more than {}", line(&value.to_string()))),
+            ("exclusiveMaximum", value) => words.push(format!("less than {}", line(&value.to_string()))),
             ("minLength", value) if *value == 1 => words.push("not empty".to_owned()),
-            ("minLength", value) => words.push(format!("at least {value} characters")),
-            ("maxLength", value) => words.push(format!("at most {value} characters")),
-            ("pattern", Value::String(pattern)) => words.push(format!("matching `{pattern}`")),
-            ("format", Value::String(format)) => words.push(format!("a {format}")),
+            ("minLength", value) => words.push(format!("at least {} characters", line(&value.to_string()))),
+            ("maxLength", value) => words.push(format!("at most {} characters", line(&value.to_string()))),
+            ("pattern", Value::String(pattern)) => words.push(format!("matching {}", code(pattern))),
+            ("format", Value::String(format)) => words.push(format!("a {}", line(format))),
             ("uniqueItems", Value::Bool(true)) => words.push("no two alike".to_owned()),
             _ => {}
         }
@@ -82,12 +84,12 @@ fn kind(part: &Value) -> String {
 }
 
 /// Returns a value as code within a line.
-pub(super) fn inline_code(value: &Value) -> String {
-    format!("`{value}`")
+pub(crate) fn inline_code(value: &Value) -> String {
+    code(&value.to_string())
 }
 
 /// Returns JSON with a line for each part that is too long for one line.
-pub(super) fn compact_json(value: &Value) -> String {
+pub(crate) fn compact_json(value: &Value) -> String {
     let mut text = String::new();
     // The outermost object always has a line per key, so that input and output are below each other.
     write_json(&mut text, value, 0, true);
