@@ -29,6 +29,10 @@ fn a_new_crate_depends_on_a_version_and_on_no_folder_of_another_machine() {
     assert_eq!(dependency, format!("baton = {:?}", env!("CARGO_PKG_VERSION")));
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_str().unwrap();
     assert!(!manifest.contains(built_in) && !ran.stderr.contains(built_in), "{manifest}");
+    let revision = ["init", "--rust", "revised", "--git", "https://example.org/baton", "--rev", "0a1b2c"];
+    folder.baton(&revision).exits(0);
+    let expected = "\nbaton = { git = \"https://example.org/baton\", rev = \"0a1b2c\" }\n";
+    assert!(folder.read("revised/Cargo.toml").contains(expected), "{}", folder.read("revised/Cargo.toml"));
     assert!(!folder.path().join("mytools/Cargo.lock").exists(), "the lock of another folder's packages is of no use");
     folder.baton(&["init", "--rust", "other", "--source", "mytools"]).exits(2).tells("mytools has no engine/cli/Cargo.toml");
     assert!(!folder.path().join("other").exists());
