@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod crash;
 mod dependencies;
+mod dist;
 mod gen_docs;
 mod layers;
 mod peers;
@@ -40,6 +41,8 @@ enum Chore {
     },
     /// Measures the benchmark jobs, the engine beside a hand-written floor, and compares with the targets in BENCHMARKS.md.
     Bench(bench::Options),
+    /// Builds the program to distribute, without paths of this machine. Fails if it contains one.
+    Dist,
     /// Attacks the built program: hostile folders, documents, addresses and texts. Fails if anything escapes.
     Attack {
         /// Names of areas; all without one.
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Chore::GenDocs { check: true } => gen_docs::check(),
         Chore::Test { arguments } => return test::run(&arguments),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Dist => dist::run(),
         Chore::Attack { areas } => {
             // The suite starts the program that this builds.
             let run = ["run", "--quiet", "--package", "baton-attack", "--"];
