@@ -5,7 +5,7 @@ use baton_types::config::OnText;
 use baton_types::entry::{BudgetSettled, CallRequest, ModelRequested};
 
 use crate::prelude::*;
-use crate::rules::allot::Allotment;
+use crate::rules::allot::{Allotment, LeftOut};
 
 /// The usage with which a request is settled.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ impl Draft<'_> {
         steers: Vec<String>,
         notice: Option<Notice>,
     ) {
-        let (pointers, kept) = self.keep_left_out(task, &mut allotment);
+        let LeftOut { pointers, conflicts, kept, bundle } = self.keep_left_out(task, &mut allotment);
         let (id, input_tokens, output_tokens) = (self.id(task), allotment.input_tokens, self.run.output_tokens(task));
         let expected = self.run.counted(task).expected(input_tokens);
         let entry = ModelRequested {
@@ -42,7 +42,9 @@ impl Draft<'_> {
             steers,
             notice,
             pointers,
+            conflicts,
             kept,
+            bundle,
         };
         self.push(Entry::ModelRequested(entry));
         self.decision.effects.push(Effect::Prompt { task: id, turn });

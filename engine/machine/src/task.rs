@@ -286,8 +286,8 @@ pub(super) enum FreshContent {
     Conflict(Arc<DocumentVersion>),
     /// A document of which the output of a call shows a part.
     Part { call: CallId, version: Arc<DocumentVersion> },
-    /// The output of a call that is long enough to be kept as a document.
-    Output { call: CallId, tool: ToolId, result: Arc<CallResult> },
+    /// The result of a call that is not short. It takes `body` tokens (≈) beyond its frame, before a long output is shown.
+    Result { call: CallId, tool: ToolId, result: Arc<CallResult>, body: u64 },
 }
 
 /// A repeated tool, input and result. They are kept rather than hashed: comparing them is cheaper than hashing every result,

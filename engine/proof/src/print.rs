@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use baton_types::call::{AfterExecution, CallError, CallResult, ModelCall};
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::entry::{
-    BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control,
-    ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered, ModelRequested, Notice, OnDeadline, Output,
-    QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded,
-    TaskKind, Waited,
+    BudgetSettled, Bundle, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict,
+    Control, ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered, ModelRequested, Notice, OnDeadline,
+    Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated,
+    TaskEnded, TaskKind, Waited,
 };
 use baton_types::id::TaskId;
 use baton_types::json::Json;
@@ -50,12 +50,19 @@ pub fn line(entry: &Entry) -> Option<String> {
             steers,
             notice,
             pointers,
+            conflicts,
             kept,
+            bundle,
         }) => {
             let steers: Vec<String> = steers.iter().map(|text| format!(" [steer {text:?}]")).collect();
             let pointers: Vec<String> = pointers.iter().map(|document| format!(" [pointer {document}]")).collect();
             let kept = kept.iter().map(|KeptResult { call, output }| format!(" [result {call} in {}]", output.document));
             let (steers, pointers, kept) = (steers.concat(), pointers.concat(), kept.collect::<String>());
+            let conflicts: Vec<String> = conflicts.iter().map(|document| format!(" [changes of {document}]")).collect();
+            let bundle = bundle.as_deref().map(|Bundle { results, documents, document }| {
+                format!(" [{} results and {} records in {document}]", results.len(), documents.len())
+            });
+            let kept = format!("{}{kept}{}", conflicts.concat(), bundle.unwrap_or_default());
             let notice = notice.as_ref().map(notice_text).unwrap_or_default();
             format!("{task} turn {turn} asked{steers}{notice}{pointers}{kept}")
         }

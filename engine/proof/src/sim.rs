@@ -11,7 +11,7 @@ use baton_config::{PriceTable, prices};
 use baton_machine::Run;
 use baton_types::call::{CallError, ErrorCode};
 use baton_types::config::Configs;
-use baton_types::document::Write;
+use baton_types::document::{Content, Write};
 use baton_types::entry::{ControlAction, Entry, Recorded, RunStarted};
 use baton_types::event::{Decision, Effect, Event, Outcome, Refusal};
 use baton_types::id::{CallId, ContentHash, RunId, TaskId};
@@ -86,6 +86,8 @@ pub struct Sim {
     pub ledger: Ledger,
     /// Every entry so far.
     pub timeline: Vec<Recorded>,
+    /// The contents that the machine wrote.
+    pub contents: BTreeMap<ContentHash, Content>,
     /// End of each batch in the timeline.
     pub batches: Vec<usize>,
     /// The moment that the next event comes after.
@@ -122,6 +124,7 @@ impl Sim {
             configs,
             name: "run".to_owned(),
             timeline: Vec::new(),
+            contents: BTreeMap::new(),
             batches: Vec::new(),
             now: Timestamp::from_micros(1_000_000_000),
             pending: Vec::new(),
@@ -415,6 +418,7 @@ impl Sim {
         self.judge();
         effects_match(&decision).unwrap_or_else(|what| panic!("{what}"));
         assert!(!self.ended || decision.effects.is_empty(), "effects after the end: {:?}", decision.effects);
+        self.contents.extend(decision.contents);
         for effect in decision.effects {
             self.perform(effect);
         }

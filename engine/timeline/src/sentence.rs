@@ -222,7 +222,9 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         steers,
         notice,
         pointers,
+        conflicts,
         kept,
+        bundle,
     } = requested;
     let notice = match notice {
         None => String::new(),
@@ -232,7 +234,8 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         Some(Notice::Steer { text }) => format!(" with the message {}", preview(text, VALUE)),
     };
     let steers = if steers.is_empty() { String::new() } else { format!(", with {}", counted(steers.len(), "message")) };
-    let without = match pointers.len() + kept.len() {
+    let bundled = bundle.as_ref().map_or(0, |bundle| bundle.results.len());
+    let without = match pointers.len() + conflicts.len() + kept.len() + bundled {
         0 => String::new(),
         left_out => format!(", without {} for which there is no room", counted(left_out, "content")),
     };

@@ -16,7 +16,14 @@ pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     let index = change_stage(run, at, task, &entry.call, CallStage::Refused);
     let task = &mut run.graph[task];
     if !task.is_summarising() {
-        task.context_tokens += render::error_tokens(&entry.error);
+        let tokens = render::error_tokens(&entry.error);
+        task.context_tokens += tokens;
+        if tokens > render::SHORT_TOKENS {
+            let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
+            let body = tokens - render::SHORT_TOKENS;
+            let content = FreshContent::Result { call: entry.call.clone(), tool: entry.tool.clone(), result, body };
+            task.add_fresh([Fresh { position: position(&entry.call), content }]);
+        }
     }
     if open_calls(task)[index].is_counted() && !stays_counted(entry.error.code) {
         task.calls -= 1;
@@ -50,11 +57,12 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let receipt = to_user.then(|| render::receipt(entry));
     let shown = receipt.as_ref().unwrap_or(entry);
     let tokens = render::result_tokens(shown, &run.shared.documents);
-    let is_long = render::is_long(&shown.result);
-    let fresh = if is_long || !(shown.result.documents.is_empty() && shown.conflicts.is_empty() && shown.read.is_empty()) {
-        fresh_content(run, task, shown, is_long)
-    } else {
+    let body = render::body_tokens(shown);
+    let is_short = body <= render::SHORT_TOKENS;
+    let fresh = if is_short && shown.result.documents.is_empty() && shown.conflicts.is_empty() && shown.read.is_empty() {
         Vec::new()
+    } else {
+        fresh_content(run, task, shown, body)
     };
     let kept = (to_user || after == AfterExecution::Terminate).then(|| Arc::clone(result));
     let stage = CallStage::Finished(Finish { status: result.status, after, to_user, result: kept });
@@ -71,10 +79,15 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     }
 }
 
-/// Returns what the result of a call of `task` adds to the next request: documents, conflicts and a long output.
-fn fresh_content(run: &Run, task: TaskIndex, entry: &CallFinished, is_long: bool) -> Vec<Fresh> {
+/// Returns the position of `call` in its turn.
+fn position(call: &CallId) -> u32 {
+    call.position().map_or(0, |(_, position)| position)
+}
+
+/// Returns what the result of a call of `task` adds to the next request: documents, conflicts and a body that is not short.
+fn fresh_content(run: &Run, task: TaskIndex, entry: &CallFinished, body: u64) -> Vec<Fresh> {
     let documents = &run.shared.documents;
-    let position = entry.call.position().map_or(0, |(_, position)| position);
+    let position = position(&entry.call);
     // The agent chose the documents that its tool loads. The limit is for documents that others attach.
     let edge = limits_under(&run.configs, &run.graph[task]).inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
     let mut fresh = fresh_documents(position, &entry.result.documents, documents, edge);
@@ -87,9 +100,9 @@ fn fresh_content(run: &Run, task: TaskIndex, entry: &CallFinished, is_long: bool
         let version = Arc::clone(documents.version(read)?);
         Some(Fresh { position, content: FreshContent::Part { call: entry.call.clone(), version } })
     }));
-    if is_long {
+    if body > render::SHORT_TOKENS {
         let (call, tool, result) = (entry.call.clone(), entry.tool.clone(), Arc::clone(&entry.result));
-        fresh.push(Fresh { position, content: FreshContent::Output { call, tool, result } });
+        fresh.push(Fresh { position, content: FreshContent::Result { call, tool, result, body } });
     }
     fresh
 }

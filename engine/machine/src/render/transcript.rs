@@ -135,7 +135,7 @@ impl Transcript {
     /// Appends one entry of its task to the conversation. Entries that no model sees change nothing.
     pub fn apply(&mut self, recorded: &Recorded, documents: &Documents) {
         match &recorded.entry {
-            Entry::ModelRequested(entry) => self.requested(entry),
+            Entry::ModelRequested(entry) => self.requested(entry, documents),
             Entry::FellBack(entry) => {
                 // The same request goes to another model.
                 self.model.clone_from(&entry.to);
@@ -221,7 +221,7 @@ impl Transcript {
         self.result_schema.as_ref().map_or(frame, |schema| frame.extended(schema.text().as_bytes()))
     }
 
-    fn requested(&mut self, entry: &ModelRequested) {
+    fn requested(&mut self, entry: &ModelRequested, documents: &Documents) {
         if entry.turn == self.turn {
             // The same turn is asked for again after a crash, and is already rendered. Only configs that were adopted
             // meanwhile can name another model.
@@ -231,7 +231,7 @@ impl Transcript {
             }
             return;
         }
-        self.flush(entry);
+        self.flush(entry, documents);
         self.begins.push((entry.turn, self.messages.len()));
         self.summarising = matches!(entry.notice, Some(Notice::Summarise { .. }));
         let steers = entry.steers.iter().map(|text| Part::Notice(Notice::Steer { text: text.clone() }));
@@ -337,39 +337,46 @@ impl Transcript {
 
     /// Renders the results of the turn before, in call order, and before the first turn the task's own request. `requested`
     /// lists the contents for which there is no room. A call without a result still waits; only a question sees one.
-    fn flush(&mut self, requested: &ModelRequested) {
-        let pointers: HashSet<&DocumentRef> = requested.pointers.iter().collect();
+    fn flush(&mut self, requested: &ModelRequested, documents: &Documents) {
+        let left_out = LeftOut::of(requested);
+        let mut bundle = requested.bundle.as_ref().and_then(|bundle| documents.version(&bundle.document)).cloned();
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
             let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, 0, Vec::new()));
-            if let Some(kept) = requested.kept.iter().find(|kept| kept.call == pending.call) {
+            if left_out.results.contains(&pending.call) {
+                reduce(&mut result);
+            } else if let Some(kept) = requested.kept.iter().find(|kept| kept.call == pending.call) {
                 keep(&mut result, &kept.output);
             }
             parts.push(result);
-            parts.extend(pending.documents.drain(..).map(|part| self.fitting(part, &pointers)));
+            parts.extend(pending.documents.drain(..).filter_map(|part| self.fitting(part, &left_out)));
         }
         if !parts.is_empty() {
+            parts.extend(bundle.take().map(Part::Pointer));
             self.say(Role::Tool, parts);
         }
         if !self.request_parts.is_empty() {
             self.opening = self.messages.len();
             let parts = std::mem::take(&mut self.request_parts);
-            let parts = parts.into_iter().map(|part| self.fitting(part, &pointers)).collect();
+            let mut parts: Vec<Part> = parts.into_iter().filter_map(|part| self.fitting(part, &left_out)).collect();
+            parts.extend(bundle.map(Part::Pointer));
             self.say(Role::User, parts);
         }
     }
 
-    /// Returns `part`, or the record of its document if `pointers` names it or if the conversation holds it already.
-    fn fitting(&mut self, part: Part, pointers: &HashSet<&DocumentRef>) -> Part {
-        match part {
-            Part::Document(version) if pointers.contains(&version.reference()) => Part::Pointer(version),
+    /// Returns `part`, or the record of its document if there is no room for the content or if the conversation holds it
+    /// already. `None` if there is no room for the record either.
+    fn fitting(&mut self, part: Part, left_out: &LeftOut<'_>) -> Option<Part> {
+        Some(match part {
+            Part::Document(version) if left_out.documents.contains(&version.reference()) => return None,
+            Part::Document(version) if left_out.pointers.contains(&version.reference()) => Part::Pointer(version),
             Part::Document(version) if !self.held.insert(version.reference()) => Part::Repeated(version),
             Part::Conflict { base, current, .. } => {
-                let with_changes = !pointers.contains(&current.reference());
+                let with_changes = !left_out.conflicts.contains(&current.reference());
                 Part::Conflict { base, current, with_changes }
             }
             part => part,
-        }
+        })
     }
 
     /// Returns `message`, in which a document that the conversation does not hold any more is no longer named as repeated.
@@ -402,6 +409,37 @@ impl Transcript {
 impl PendingCall {
     fn part(&self, result: Option<Arc<CallResult>>, repeat: u32, said: Vec<baton_types::entry::Said>) -> Part {
         Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, repeat, said }
+    }
+}
+
+/// The new content for which a request has no room.
+struct LeftOut<'a> {
+    pointers: HashSet<&'a DocumentRef>,
+    conflicts: HashSet<&'a DocumentRef>,
+    /// Calls whose results another document holds.
+    results: HashSet<&'a CallId>,
+    /// Documents whose records another document holds.
+    documents: HashSet<&'a DocumentRef>,
+}
+
+impl<'a> LeftOut<'a> {
+    fn of(requested: &'a ModelRequested) -> Self {
+        let bundle = requested.bundle.as_deref();
+        Self {
+            pointers: requested.pointers.iter().collect(),
+            conflicts: requested.conflicts.iter().collect(),
+            results: bundle.iter().flat_map(|bundle| &bundle.results).collect(),
+            documents: bundle.iter().flat_map(|bundle| &bundle.documents).collect(),
+        }
+    }
+}
+
+/// Reduces a result to its status.
+fn reduce(part: &mut Part) {
+    if let Part::Result { result: Some(result), said, repeat, .. } = part {
+        *result =
+            Arc::new(CallResult { status: result.status, output: CallOutput::default(), error: None, documents: Vec::new() });
+        (*said, *repeat) = (Vec::new(), 0);
     }
 }
 

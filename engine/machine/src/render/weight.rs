@@ -15,6 +15,13 @@ const KEPT_TOKENS: u64 = 128;
 /// Outputs of more tokens (≈) may be kept as documents.
 const LONG_TOKENS: u64 = 2 * KEPT_TOKENS;
 
+/// Results of at most so many tokens (≈) beyond their frame are never left out. An answer is a quarter of the window at most,
+/// and a call takes about as much of it as such a result takes of the next request.
+pub(crate) const SHORT_TOKENS: u64 = 32;
+
+/// Tokens (≈) of the record of a document that holds results and records.
+pub(crate) const BUNDLE_TOKENS: u64 = 128;
+
 /// Maximum number of answers on an agent's behalf that a result lists. The newest are kept.
 const MAX_SAID: usize = 16;
 
@@ -39,7 +46,8 @@ pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
 pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents) -> u64 {
     let schema = if entry.answer_schema.is_null() { 0 } else { entry.answer_schema.text().len() };
     let failure = entry.last_failure.as_ref().map_or(0, String::len);
-    text_tokens((entry.request.len() + failure + schema) as u64 + FRAME_BYTES) + record_tokens(&entry.documents, documents)
+    text_tokens((entry.request.len() + failure + schema) as u64 + FRAME_BYTES)
+        + entry.documents.iter().map(|reference| record_tokens(reference, documents)).sum::<u64>()
 }
 
 /// Returns the tokens of a model's answer.
@@ -67,13 +75,22 @@ pub(crate) fn error_tokens(error: &CallError) -> u64 {
 /// Returns the tokens of a result without the content that a request may leave out: a long output, the contents of documents
 /// and the changes after a conflict.
 pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 {
-    let said: usize = shortened(&entry.said).iter().map(|said| said.question.len() + said.answer.text().len()).sum();
-    let output = if is_long(&entry.result) { KEPT_TOKENS } else { text_tokens(entry.result.output.text().len() as u64) };
-    output
-        + text_tokens(said as u64 + FRAME_BYTES)
-        + entry.result.error.as_ref().map_or(0, error_tokens)
-        + record_tokens(&entry.result.documents, documents)
+    text_tokens(FRAME_BYTES)
+        + body_tokens(entry)
+        + entry.result.documents.iter().map(|reference| record_tokens(reference, documents)).sum::<u64>()
         + entry.conflicts.len() as u64 * text_tokens(FRAME_BYTES)
+}
+
+/// Returns the tokens of [`result_tokens`] that are neither the frame of the result nor records of documents.
+pub(crate) fn body_tokens(entry: &CallFinished) -> u64 {
+    let output = if is_long(&entry.result) { KEPT_TOKENS } else { text_tokens(entry.result.output.text().len() as u64) };
+    let said = if entry.said.is_empty() {
+        0
+    } else {
+        let said: usize = shortened(&entry.said).iter().map(|said| said.question.len() + said.answer.text().len()).sum();
+        text_tokens(said as u64)
+    };
+    output + said + entry.result.error.as_ref().map_or(0, error_tokens)
 }
 
 /// Returns the newest of the questions and answers on an agent's behalf, with long texts cut. The timeline has all of them.
@@ -101,7 +118,9 @@ pub(crate) fn output_tokens(result: &CallResult) -> u64 {
     text_tokens(result.output.text().len() as u64).saturating_sub(KEPT_TOKENS)
 }
 
-fn record_tokens(references: &[DocumentRef], documents: &Documents) -> u64 {
-    let versions = references.iter().filter_map(|reference| documents.version(reference));
-    versions.map(|version| text_tokens((version.path.as_str().len() + version.content.summary.len()) as u64 + FRAME_BYTES)).sum()
+/// Returns the tokens of the record of a document.
+pub(crate) fn record_tokens(reference: &DocumentRef, documents: &Documents) -> u64 {
+    documents
+        .version(reference)
+        .map_or(0, |version| text_tokens((version.path.as_str().len() + version.content.summary.len()) as u64 + FRAME_BYTES))
 }

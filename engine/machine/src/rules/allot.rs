@@ -2,23 +2,26 @@
 //!
 //! New are the results of the turn before, their documents, and at first the task's own request. The smallest contents come
 //! first, and ties go in call order. A document without room is shown as its record, and tools read its content. An output
-//! without room is written as a document. A version that the conversation holds already is named, not repeated. Returned work
-//! fits as long as its records and errors fit.
+//! without room is written as a document. A version that the conversation holds already is named, not repeated. If the request
+//! still exceeds the window, the largest results and records share one document, so no amount of returned work ends a task.
 
 use std::collections::BTreeSet;
 
 use baton_types::call::KeptOutput;
-use baton_types::document::{ContentFacts, is_for_tools, output_content};
-use baton_types::entry::{KeptResult, ModelRequested};
+use baton_types::document::{Content, ContentFacts, is_for_tools, output_content};
+use baton_types::entry::{Bundle, KeptResult, ModelRequested};
 use baton_types::estimate::text_tokens;
 
 use crate::prelude::*;
-use crate::render::output_tokens;
+use crate::render::{BUNDLE_TOKENS, is_long, output_tokens, record_tokens};
 use crate::task::{Fresh, FreshContent};
 use crate::{bounded, limits_under};
 
 /// Number of bytes of a kept output from which its summary is made.
 const SUMMARY_BYTES: usize = 1_000;
+
+/// Name of documents that hold several results and records, in place of a tool's.
+const BUNDLE: &str = "left-out";
 
 /// The part of the new content that a request shows.
 #[derive(Default)]
@@ -27,18 +30,86 @@ pub(crate) struct Allotment {
     pub(crate) input_tokens: u64,
     /// Documents that are shown as their records.
     pointers: Vec<DocumentRef>,
-    /// Places of outputs among the new content that are kept as documents.
+    /// Documents whose changes after a conflict are not shown.
+    conflicts: Vec<DocumentRef>,
+    /// Places of results among the new content whose outputs are kept as documents.
     outputs: Vec<usize>,
+    /// The results and records that share one document.
+    bundled: Bundled,
+}
+
+/// New content for which not even results and records have room.
+#[derive(Default)]
+struct Bundled {
+    /// Places of results among the new content.
+    results: BTreeSet<usize>,
+    /// Documents.
+    documents: BTreeSet<DocumentRef>,
+    /// Tokens (≈) that the conversation does not take without them.
+    saved: u64,
+}
+
+/// The new content that a request does not show, as its entry records it.
+pub(crate) struct LeftOut {
+    pub(crate) pointers: Vec<DocumentRef>,
+    pub(crate) conflicts: Vec<DocumentRef>,
+    pub(crate) kept: Vec<KeptResult>,
+    pub(crate) bundle: Option<Box<Bundle>>,
 }
 
 impl Run {
     /// Allots the room of the next request of `task`.
     pub(crate) fn allot(&self, task: TaskIndex) -> Allotment {
-        if self.graph[task].fresh().is_empty() {
-            return self.allot_within(task, 0);
+        let window = self.window(task).filter(|_| !self.graph[task].fresh().is_empty());
+        let Some(window) = window else { return self.allot_within(task, u64::MAX, Bundled::default()) };
+        let bundled = self.bundled(task, window);
+        let needed = self.needed_without(task, bundled.saved);
+        let room = self.counted(task).estimate(room(window, needed));
+        self.allot_within(task, room, bundled)
+    }
+
+    /// Returns the fewest tokens that the next request of `task` and its answer need.
+    pub(crate) fn least_tokens(&self, task: TaskIndex, window: u64) -> u64 {
+        self.needed_without(task, self.bundled(task, window).saved)
+    }
+
+    fn needed_without(&self, task: TaskIndex, saved: u64) -> u64 {
+        let context = self.graph[task].context_tokens.saturating_sub(saved);
+        self.counted(task).expected(context).saturating_add(self.output_tokens(task))
+    }
+
+    /// Returns the new results and records that share one document, because the next request of `task` would exceed its
+    /// window. The largest go first, until four fifths of the window suffice.
+    fn bundled(&self, task: TaskIndex, window: u64) -> Bundled {
+        let mut bundled = Bundled::default();
+        let needed = self.needed_tokens(task);
+        if needed <= window {
+            return bundled;
         }
-        let room = self.window(task).map(|window| self.counted(task).estimate(room(window, self.needed_tokens(task))));
-        self.allot_within(task, room.unwrap_or(u64::MAX))
+        let documents = &self.shared.documents;
+        let tokens = |fresh: &Fresh| match &fresh.content {
+            // The absent output takes a token, as it does in `body`.
+            FreshContent::Result { body, .. } => Some(body.saturating_sub(1)),
+            FreshContent::Document { version, .. } => Some(record_tokens(&version.reference(), documents)),
+            FreshContent::Conflict(_) | FreshContent::Part { .. } => None,
+        };
+        let fresh = self.graph[task].fresh();
+        let mut sizes: Vec<(u64, usize)> =
+            fresh.iter().enumerate().filter_map(|(place, fresh)| Some((tokens(fresh)?, place))).collect();
+        sizes.sort_unstable();
+        let excess = self.counted(task).estimate(needed - (window - window / 5)).saturating_add(BUNDLE_TOKENS);
+        let mut saved = 0;
+        while saved < excess
+            && let Some((tokens, place)) = sizes.pop()
+        {
+            saved += tokens;
+            match &fresh[place].content {
+                FreshContent::Document { version, .. } => _ = bundled.documents.insert(version.reference()),
+                _ => _ = bundled.results.insert(place),
+            }
+        }
+        bundled.saved = saved.saturating_sub(BUNDLE_TOKENS);
+        if bundled.saved == 0 { Bundled::default() } else { bundled }
     }
 
     /// Returns the tokens (≈) of the largest document that the conversation of `task` could hold, if its older turns were
@@ -53,12 +124,13 @@ impl Run {
 
     /// Returns the tokens (≈) of the new content for the next request of `task`, if all of it were shown.
     pub(crate) fn fresh_tokens(&self, task: TaskIndex) -> u64 {
-        self.allot_within(task, u64::MAX).input_tokens - self.graph[task].context_tokens
+        self.allot_within(task, u64::MAX, Bundled::default()).input_tokens - self.graph[task].context_tokens
     }
 
-    fn allot_within(&self, task: TaskIndex, mut room: u64) -> Allotment {
+    fn allot_within(&self, task: TaskIndex, mut room: u64, bundled: Bundled) -> Allotment {
         let of = &self.graph[task];
-        let mut allotment = Allotment { input_tokens: of.context_tokens, ..Allotment::default() };
+        let input_tokens = of.context_tokens.saturating_sub(bundled.saved);
+        let mut allotment = Allotment { input_tokens, bundled, ..Allotment::default() };
         if of.fresh().is_empty() {
             return allotment;
         }
@@ -71,7 +143,8 @@ impl Run {
                 FreshContent::Document { version, .. } | FreshContent::Conflict(version) => {
                     let is_whole = matches!(fresh.content, FreshContent::Document { .. });
                     let reference = version.reference();
-                    if (is_whole && of.holds(&reference)) || !seen.insert((reference, is_whole)) {
+                    let is_bundled = is_whole && allotment.bundled.documents.contains(&reference);
+                    if is_bundled || (is_whole && of.holds(&reference)) || !seen.insert((reference, is_whole)) {
                         continue;
                     }
                     match fresh.content {
@@ -81,8 +154,10 @@ impl Run {
                     }
                 }
                 FreshContent::Part { .. } => {}
-                FreshContent::Output { result, .. } if result.output.text().len() as u64 > inline_bytes => left_out.push(place),
-                FreshContent::Output { result, .. } => wanted.push((output_tokens(result), fresh.position, place)),
+                FreshContent::Result { .. } if allotment.bundled.results.contains(&place) => {}
+                FreshContent::Result { result, .. } if !is_long(result) => {}
+                FreshContent::Result { result, .. } if result.output.text().len() as u64 > inline_bytes => left_out.push(place),
+                FreshContent::Result { result, .. } => wanted.push((output_tokens(result), fresh.position, place)),
             }
         }
         wanted.sort_unstable();
@@ -98,13 +173,13 @@ impl Run {
         left_out.sort_unstable();
         for place in left_out {
             match &of.fresh()[place].content {
-                FreshContent::Document { version, .. } | FreshContent::Conflict(version) => {
-                    allotment.pointers.push(version.reference());
-                }
-                FreshContent::Output { .. } => allotment.outputs.push(place),
+                FreshContent::Document { version, .. } => allotment.pointers.push(version.reference()),
+                FreshContent::Conflict(version) => allotment.conflicts.push(version.reference()),
+                FreshContent::Result { .. } => allotment.outputs.push(place),
                 FreshContent::Part { .. } => {}
             }
         }
+        allotment.pointers.extend(allotment.bundled.documents.iter().cloned());
         allotment
     }
 }
@@ -117,21 +192,66 @@ fn room(window: u64, needed: u64) -> u64 {
 }
 
 impl Draft<'_> {
-    /// Writes the outputs that the next request of `task` has no room for, and returns what its entry records.
-    pub(crate) fn keep_left_out(&mut self, task: TaskIndex, allotment: &mut Allotment) -> (Vec<DocumentRef>, Vec<KeptResult>) {
+    /// Writes the results that the next request of `task` has no room for, and returns what its entry records.
+    pub(crate) fn keep_left_out(&mut self, task: TaskIndex, allotment: &mut Allotment) -> LeftOut {
+        let bundle = self.bundle(task, &std::mem::take(&mut allotment.bundled));
         let outputs = std::mem::take(&mut allotment.outputs);
         let kept = outputs.into_iter().filter_map(|place| {
-            let FreshContent::Output { call, tool, result } = self.task(task).fresh()[place].content.clone() else { return None };
-            let output = self.keep_output(task, &call, &tool, &result.output.shown());
-            Some(KeptResult { call, output })
+            let FreshContent::Result { call, tool, result, .. } = self.task(task).fresh()[place].content.clone() else {
+                return None;
+            };
+            let content = output_content(&result.output.shown());
+            let head = String::from_utf8_lossy(&content.0[..content.0.len().min(SUMMARY_BYTES)]).into_owned();
+            let description = format!("Output of call {call} of {tool}");
+            let version = self.keep(task, Some(&call), &tool, content, &head, description);
+            Some(KeptResult { call, output: KeptOutput::new(&version) })
         });
         let kept = kept.collect();
-        (std::mem::take(&mut allotment.pointers), kept)
+        let (pointers, conflicts) = (std::mem::take(&mut allotment.pointers), std::mem::take(&mut allotment.conflicts));
+        LeftOut { pointers, conflicts, kept, bundle }
     }
 
-    /// Writes `output` as a document for `task`, unless a document holds it already.
-    fn keep_output(&mut self, task: TaskIndex, call: &CallId, tool: &ToolId, output: &Json) -> KeptOutput {
-        let (content, mime_type, ending) = output_content(output);
+    /// Writes the results and records that share one document.
+    fn bundle(&mut self, task: TaskIndex, bundled: &Bundled) -> Option<Box<Bundle>> {
+        let fresh = self.task(task).fresh();
+        let results = bundled.results.iter().filter_map(|place| match &fresh[*place].content {
+            FreshContent::Result { call, tool, result, .. } => Some((call.clone(), tool, result)),
+            _ => None,
+        });
+        let results: Vec<_> = results.collect();
+        let versions = bundled.documents.iter().filter_map(|reference| self.run.shared.documents.version(reference));
+        let content = json!({
+            "results": results.iter().map(|(call, tool, result)| json!({
+                "call": call, "tool": tool, "status": result.status, "output": result.output.shown(),
+                "error": result.error.as_ref().map(CallError::to_value),
+            })).collect::<Vec<_>>(),
+            "documents": versions.map(|version| json!({
+                "path": version.path, "version": version.version, "media_type": version.content.mime_type,
+                "size_bytes": version.content.size_bytes, "summary": version.content.summary,
+            })).collect::<Vec<_>>(),
+        });
+        let calls: Vec<CallId> = results.into_iter().map(|(call, _, _)| call).collect();
+        if calls.is_empty() && bundled.documents.is_empty() {
+            return None;
+        }
+        let summary = format!("the results of {} calls and the records of {} documents", calls.len(), bundled.documents.len());
+        let content = output_content(&Json::from(content));
+        let description = "Results and records for which a request had no room".to_owned();
+        let version = self.keep(task, calls.first(), &ToolId::new(BUNDLE), content, &summary, description);
+        let (documents, document) = (bundled.documents.iter().cloned().collect(), version.reference());
+        Some(Box::new(Bundle { results: calls, documents, document }))
+    }
+
+    /// Writes `content` as a document for `task`, unless a document holds it already.
+    fn keep(
+        &mut self,
+        task: TaskIndex,
+        call: Option<&CallId>,
+        tool: &ToolId,
+        (content, mime_type, ending): (Content, &str, &'static str),
+        summary: &str,
+        description: String,
+    ) -> Arc<DocumentVersion> {
         let hash = ContentHash::of(&content);
         let documents = &self.run.shared.documents;
         let mut paths = baton_types::path::kept_output_paths(tool, hash, ending);
@@ -141,21 +261,20 @@ impl Draft<'_> {
         });
         let path = path.expect("a workspace does not hold every path");
         if let Some(document) = documents.get(&path) {
-            return KeptOutput::new(document.current());
+            return Arc::clone(document.current());
         }
-        let head = String::from_utf8_lossy(&content[..content.len().min(SUMMARY_BYTES)]);
         let content_facts = ContentFacts {
             hash,
             size_bytes: content.len() as u64,
             mime_type: mime_type.to_owned(),
             token_count: text_tokens(content.len() as u64),
-            summary: bounded(&head.split_whitespace().collect::<Vec<_>>().join(" ")),
+            summary: bounded(&summary.split_whitespace().collect::<Vec<_>>().join(" ")),
         };
-        let description = format!("Output of call {call} of {tool}");
         let write = Write { path, content: content_facts, description: Some(description), tags: None };
-        self.decision.contents.push((hash, Arc::clone(&content)));
+        self.decision.contents.push((hash, content));
         let created_by = Principal::Agent(self.agent(task).id.clone());
-        KeptOutput::new(&self.write(write, Some(created_by), Some((self.id(task), call.clone()))))
+        let by = call.map(|call| (self.id(task), call.clone()));
+        self.write(write, Some(created_by), by)
     }
 }
 
@@ -168,20 +287,23 @@ impl Task {
     /// Takes the new content into its conversation with `request`, except for what the request leaves out.
     pub(crate) fn take_fresh(&mut self, request: &ModelRequested) {
         let pointers: BTreeSet<&DocumentRef> = request.pointers.iter().collect();
+        let conflicts: BTreeSet<&DocumentRef> = request.conflicts.iter().collect();
+        let bundled = request.bundle.as_deref().map_or(&[] as &[CallId], |bundle| &bundle.results);
         let Some(documents) = self.documents.as_mut() else { return };
         for Fresh { position: _, content } in std::mem::take(&mut documents.fresh) {
             let version = match &content {
                 FreshContent::Document { version, .. } | FreshContent::Conflict(version) => version,
                 FreshContent::Part { call, version } => {
-                    if !request.kept.iter().any(|kept| kept.call == *call) {
+                    if !request.kept.iter().map(|kept| &kept.call).chain(bundled).any(|left_out| left_out == call) {
                         documents.learn(version);
                     }
                     continue;
                 }
-                FreshContent::Output { .. } => continue,
+                FreshContent::Result { .. } => continue,
             };
             let reference = version.reference();
-            if pointers.contains(&reference) {
+            let left_out = if matches!(content, FreshContent::Conflict(_)) { &conflicts } else { &pointers };
+            if left_out.contains(&reference) {
                 let named = documents.named.entry(version.path.clone()).or_default();
                 *named = version.version.max(*named);
                 continue;

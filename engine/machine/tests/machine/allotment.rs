@@ -368,3 +368,21 @@ fn a_document_that_no_model_takes_is_a_record_and_no_base_for_a_write() {
     let codes = ["0/1.1", "0/2.1"].map(|call| sim.result(call).error.map(|error| error.code));
     assert_eq!(codes, [Some(ErrorCode::Conflict); 2], "the conflict does not show its content either");
 }
+
+#[test]
+fn a_document_is_shown_although_its_changes_after_a_conflict_do_not_fit() {
+    let load = |_: &Execution| Outcome { loads: vec![reference("a.md", 1)], ..Outcome::success(json!("loaded")) };
+    let saves = |execution: &Execution| {
+        let length = execution.input.value()["x"].as_str().unwrap().parse().unwrap();
+        writes(json!("saved"), vec![write("a.md", &"l".repeat(length))])
+    };
+    let turns =
+        [delegations(1), turn([call("load", "x"), call("save", "5")]), turn([call("save", "6")]), turn([handoff("done")])];
+    let sim = Sim::new(&gathering("save load route_to_child")).agent("root", turns).tool("save", saves).tool("load", load);
+    let sim = with_children(sim, |_| vec![turn([call("save", "16000")]), turn([handoff("saved, and not handed on")])]).start();
+    sim.assert_over();
+    let newest = requests(&sim)[2];
+    assert_eq!((newest.pointers.as_slice(), newest.conflicts.as_slice()), (&[][..], &[reference("a.md", 1)][..]));
+    assert_eq!(shown(&sim), ["whole a.md"]);
+    assert_eq!(sim.result("0/3.1").status, CallStatus::Success, "it was read");
+}

@@ -11,6 +11,7 @@ mod call_limits;
 mod cancel;
 mod compaction;
 mod crashes;
+mod crowds;
 mod cuts;
 mod documents;
 mod doubts;

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 use baton_proof::random::Random;
 use baton_proof::sim::Work;
-use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::entry::{Compacted, Entry, ModelRequested, Notice};
 use baton_types::event::Outcome;
 use baton_types::limits::{LimitKind, Limits};
@@ -32,24 +31,23 @@ fn worker(window: u64, by_model: bool) -> JobDraft {
     job([if by_model { root.summarises() } else { root }]).tool(function("work"))
 }
 
-/// Calls the tool once a turn, for as many turns as there are `results`; each result has so many tokens, about. Results are
-/// errors, which no request leaves out. Every summary that is asked for is `summary`.
-fn works(draft: &JobDraft, results: Vec<usize>, summary: String) -> Sim {
-    let (turns, mut worked) = (results.len(), 0);
-    let mut lengths = results.into_iter();
+/// Calls the tool once for each of `lengths`, in turns of about so many tokens. They are tokens of the calls, which no request
+/// leaves out. Every summary that is asked for is `summary`.
+fn works(draft: &JobDraft, lengths: Vec<usize>, summary: String) -> Sim {
+    let mut worked = 0;
+    let mut lengths = lengths.into_iter();
     let model = move |prompted: &Prompted<'_>| -> Answer {
         let asked = prompted.request.messages.last().and_then(|message| message.parts.last());
         if matches!(asked, Some(Part::Notice(Notice::Summarise { .. }))) {
             return Ok(says(&summary));
         }
         worked += 1;
-        Ok(turn([if worked > turns { handoff("done") } else { call("work", &worked.to_string()) }]))
+        Ok(turn([match lengths.next() {
+            None => handoff("done"),
+            Some(tokens) => call("work", &format!("{worked} {}", "x".repeat(4 * tokens))),
+        }]))
     };
-    let result = move |_: &_| {
-        let message = "x".repeat(4 * lengths.next().unwrap_or_default());
-        Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, message))
-    };
-    Sim::new(draft).agent_with("root", model).tool("work", result)
+    Sim::new(draft).agent_with("root", model).tool("work", |_| Outcome::success(json!("ok")))
 }
 
 /// A request whose length is remembered.

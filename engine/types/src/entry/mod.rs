@@ -21,7 +21,7 @@ pub use question::{OnDeadline, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted, Waited};
 pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
 pub use turn::{
-    BudgetSettled, CallAskedModel, CallRequest, Compacted, FellBack, KeptResult, ModelAnswered, ModelRequested, Notice,
+    BudgetSettled, Bundle, CallAskedModel, CallRequest, Compacted, FellBack, KeptResult, ModelAnswered, ModelRequested, Notice,
     ReminderReason, TurnKind,
 };
 

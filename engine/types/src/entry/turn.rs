@@ -38,12 +38,32 @@ pub struct ModelRequested {
     /// The engine's notice at the head of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
-    /// Documents that are new in this request and did not fit: it has their records in place of their contents.
+    /// Documents that are new in this request and did not fit: it has their records in place of their contents, unless `bundle`
+    /// has the records, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pointers: Vec<DocumentRef>,
+    /// Documents whose changes after a conflict did not fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<DocumentRef>,
     /// Results that are new in this request and whose outputs did not fit: documents hold the outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptResult>,
+    /// New results and records that share one document, because not even they fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<Box<Bundle>>,
+}
+
+/// Results and records of documents for which a request has no room: one document holds them, and the request has its record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Bundle {
+    /// The calls whose results the document holds. The request has their status alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<CallId>,
+    /// The documents whose records the document holds. The request does not name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<DocumentRef>,
+    /// The document.
+    pub document: DocumentRef,
 }
 
 /// A result whose output a document holds, because a request has no room for it.

@@ -100,12 +100,23 @@ fn lines(report: &VersionReport<'_>, version: &DocumentVersion) -> Vec<Text> {
     lines
 }
 
+/// How a request shows a version.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// Whole.
+    Whole,
+    /// By its changes after a conflict.
+    Changes,
+    /// In part.
+    Part,
+}
+
 /// The readers of one document, and the tools that wrote it.
 struct History {
     path: DocumentPath,
     holders: HashMap<TaskId, Holder>,
-    /// The contents that the next request of a task shows, and whether each is whole.
-    fresh: HashMap<TaskId, Vec<(u32, bool)>>,
+    /// The contents that the next request of a task shows.
+    fresh: HashMap<TaskId, Vec<(u32, Way)>>,
     /// The tools of the calls that ended.
     tools: HashMap<CallId, ToolId>,
     readings: BTreeMap<u32, Vec<Reading>>,
@@ -121,13 +132,18 @@ impl History {
         match &recorded.entry {
             Entry::TaskCreated(created) => {
                 self.holders.insert(created.task.clone(), created.holder.clone());
-                self.brings(&created.task, &created.documents, true);
+                self.brings(&created.task, &created.documents, Way::Whole);
             }
             Entry::CallFinished(finished) => self.finished(finished),
             Entry::ModelRequested(requested) => {
-                for (version, whole) in self.fresh.remove(&requested.task).unwrap_or_default() {
-                    if !whole || !requested.pointers.iter().any(|left| left.version == version && left.path == self.path) {
-                        self.reads(version, &requested.task, requested.turn, whole, recorded.at);
+                for (version, way) in self.fresh.remove(&requested.task).unwrap_or_default() {
+                    let left_out = match way {
+                        Way::Whole => requested.pointers.as_slice(),
+                        Way::Changes => &requested.conflicts,
+                        Way::Part => &[],
+                    };
+                    if !left_out.iter().any(|left| left.version == version && left.path == self.path) {
+                        self.reads(version, &requested.task, requested.turn, way != Way::Part, recorded.at);
                     }
                 }
             }
@@ -137,17 +153,17 @@ impl History {
 
     fn finished(&mut self, finished: &CallFinished) {
         self.tools.insert(finished.call.clone(), finished.tool.clone());
-        self.brings(&finished.task, &finished.result.documents, true);
-        self.brings(&finished.task, &finished.read, false);
+        self.brings(&finished.task, &finished.result.documents, Way::Whole);
+        self.brings(&finished.task, &finished.read, Way::Part);
         let conflicts = finished.conflicts.iter();
         let current = conflicts.map(|conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current });
-        self.brings(&finished.task, &current.collect::<Vec<_>>(), true);
+        self.brings(&finished.task, &current.collect::<Vec<_>>(), Way::Changes);
     }
 
-    fn brings(&mut self, task: &TaskId, documents: &[DocumentRef], whole: bool) {
+    fn brings(&mut self, task: &TaskId, documents: &[DocumentRef], way: Way) {
         let versions: Vec<u32> = documents.iter().filter(|of| of.path == self.path).map(|of| of.version).collect();
         if !versions.is_empty() {
-            self.fresh.entry(task.clone()).or_default().extend(versions.into_iter().map(|version| (version, whole)));
+            self.fresh.entry(task.clone()).or_default().extend(versions.into_iter().map(|version| (version, way)));
         }
     }
 

@@ -152,6 +152,7 @@ impl Ledger {
         if let Some(task) = self.tasks.get_mut(&finished.task) {
             if !to_user {
                 task.injected.extend(result.documents.iter().cloned());
+                task.brought.extend(result.documents.iter().cloned());
                 task.arrived.extend(result.documents.iter().chain(&finished.read).cloned());
             }
             let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };

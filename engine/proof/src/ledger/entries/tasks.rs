@@ -48,6 +48,7 @@ impl Ledger {
             live_below: 0,
             live_questions: 0,
             injected: created.documents.clone(),
+            brought: created.documents.clone(),
             known: BTreeMap::new(),
             arrived: created.documents.clone(),
             kept: Vec::new(),

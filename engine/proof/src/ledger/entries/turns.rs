@@ -44,9 +44,21 @@ impl Ledger {
         task.interrupted = false;
         task.turns = requested.turn;
         let written = std::mem::take(&mut task.kept);
-        let named = |document: &DocumentRef| requested.kept.iter().any(|kept| kept.output.document == *document);
+        let brought = std::mem::take(&mut task.brought);
+        if let Some(bundle) = &requested.bundle {
+            // The list in the document arrives in place of the records.
+            for listed in brought.iter().filter(|document| bundle.documents.contains(document)) {
+                let place = task.injected.iter().position(|document| document == listed);
+                task.injected.remove(place.expect("what was brought was handed to the task"));
+            }
+            task.injected.push(bundle.document.clone());
+        }
+        let bundle = requested.bundle.as_ref().map(|bundle| &bundle.document);
+        let named = |document: &DocumentRef| {
+            requested.kept.iter().map(|kept| &kept.output.document).chain(bundle).any(|kept| kept == document)
+        };
         let unnamed: Vec<&DocumentRef> = written.iter().filter(|document| !named(document)).collect();
-        let missing = requested.kept.iter().map(|kept| &kept.output.document);
+        let missing = requested.kept.iter().map(|kept| &kept.output.document).chain(bundle);
         let missing: Vec<&DocumentRef> = missing
             .filter(|document| self.heads.get(document.path.as_str()).is_none_or(|head| *head < document.version))
             .collect();
