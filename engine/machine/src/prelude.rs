@@ -29,6 +29,6 @@ pub(crate) use crate::draft::{CallAt, Draft};
 pub(crate) use crate::graph::TaskIndex;
 pub(crate) use crate::phase::{Next, Phase, Purpose};
 pub(crate) use crate::reservation::{Counted, Reservation};
-pub(crate) use crate::room::Admission;
+pub(crate) use crate::room::{Admission, Reached};
 pub(crate) use crate::rules::{End, NeededApproval, Step};
 pub(crate) use crate::task::{Budget, Context, Missed, Question, Task};

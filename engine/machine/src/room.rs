@@ -19,7 +19,54 @@ pub(super) enum Admission {
     /// The reservations of others are in the way.
     Later,
     /// This limit is reached.
-    Reached(LimitKind),
+    Reached(Reached),
+}
+
+/// A limit that is reached.
+#[derive(Clone, Copy)]
+pub(super) struct Reached {
+    pub(super) limit: LimitKind,
+    /// The amounts, if it is a limit of tokens or money.
+    amounts: Option<Amounts>,
+}
+
+/// The amounts that reach a limit: tokens, or picodollars.
+#[derive(Clone, Copy)]
+struct Amounts {
+    allowed: u64,
+    spent: u64,
+    /// The upper bound of what the next request may take, with its answer and with the last turns that wait for it.
+    needed: u64,
+}
+
+impl From<LimitKind> for Reached {
+    fn from(limit: LimitKind) -> Self {
+        Self { limit, amounts: None }
+    }
+}
+
+impl Reached {
+    /// Returns the error of a task that ends because of this limit.
+    pub(super) fn error(self) -> CallError {
+        let Self { limit, amounts } = self;
+        let Some(Amounts { allowed, spent, needed }) = amounts else {
+            let message = format!("{limit} was reached before the work was done");
+            return CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit}));
+        };
+        let is_money = matches!(limit, LimitKind::Cost | LimitKind::CostAbove);
+        let shown = |amount: u64| if is_money { Money::from_picos(amount).to_string() } else { format!("{amount} tokens") };
+        let (setting, option) = if is_money { ("cost_usd", "--max-cost") } else { ("tokens", "--max-tokens") };
+        let message = format!(
+            "{limit} allows {}, of which {} are used; the next request may take up to {} with its answer. Raise limits.{setting} \
+             (for a run also {option}), or lower max_tokens in the settings of the agent",
+            shown(allowed),
+            shown(spent),
+            shown(needed)
+        );
+        let amount = |amount: u64| if is_money { json!(Money::from_picos(amount).as_usd()) } else { json!(amount) };
+        let detail = json!({"limit": limit, "allowed": amount(allowed), "used": amount(spent), "needed": amount(needed)});
+        CallError::new(ErrorCode::LimitReached, message).with_detail(detail)
+    }
 }
 
 /// Requests.
@@ -30,17 +77,17 @@ impl Run {
         let (own, run) = (limits_under(&self.configs, of), &self.configs.job.limits);
         if !last {
             if own.turns.is_some_and(|allowed| of.turns + 1 >= allowed) {
-                return Admission::Reached(LimitKind::Turns);
+                return Admission::Reached(LimitKind::Turns.into());
             }
             // Every live task has a turn set aside, including this one.
             if run.turns.is_some_and(|allowed| shared.turns + shared.live_agent_tasks >= allowed) {
-                return Admission::Reached(LimitKind::RunTurns);
+                return Admission::Reached(LimitKind::RunTurns.into());
             }
             let worked =
                 |allowed: Option<u64>, worked: Duration| allowed.is_some_and(|seconds| worked >= Duration::from_secs(seconds));
             let run_worked = shared.worked + shared.active_since.map_or(Duration::ZERO, |since| at.since(since));
             if worked(own.worked_seconds, of.worked_until(at)) || worked(run.worked_seconds, run_worked) {
-                return Admission::Reached(LimitKind::WorkedSeconds);
+                return Admission::Reached(LimitKind::WorkedSeconds.into());
             }
         }
         self.admits_budget(task, input, last)
@@ -97,7 +144,7 @@ impl Run {
         let mut check = |[spent, needed, most]: [u64; 3], is_alone: bool, allowed: Option<u64>, kind| {
             let allowed = allowed?;
             if spent.saturating_add(needed) > allowed {
-                return Some(kind);
+                return Some(Reached { limit: kind, amounts: Some(Amounts { allowed, spent, needed }) });
             }
             later |= !is_alone && spent.saturating_add(most) > allowed;
             None
@@ -129,7 +176,7 @@ impl Run {
         let whole = Budget { tokens: shared.usage.total(), cost: shared.cost.known, reserved: shared.reserved };
         let reached = reached.or(check_all(&whole, &self.configs.job.limits, needed, above));
         match reached {
-            Some(kind) => Admission::Reached(kind),
+            Some(reached) => Admission::Reached(reached),
             None if later => Admission::Later,
             None => Admission::Now,
         }

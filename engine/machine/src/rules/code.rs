@@ -18,7 +18,7 @@ pub(crate) fn check(run: &Run, ask: &CallAsk) -> Result<(), Refusal> {
     match run.admits_ask(call.task, *input_tokens, *output_tokens, *worst_cost) {
         Admission::Now => Ok(()),
         Admission::Later => Err(Refusal::NoRoom),
-        Admission::Reached(limit) => Err(Refusal::LimitReached { limit }),
+        Admission::Reached(reached) => Err(Refusal::LimitReached { limit: reached.limit }),
     }
 }
 

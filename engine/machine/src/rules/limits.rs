@@ -25,10 +25,14 @@ pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) {
     let notice = match draft.run.admission(draft.at, task, input_tokens, false) {
         Admission::Now => of.missed.map(|Missed { count, reason }| Notice::Reminder { count, reason }),
         Admission::Later => return,
-        Admission::Reached(limit) => match draft.run.admission(draft.at, task, input_tokens, true) {
-            Admission::Now => Some(Notice::LastTurn { limit }),
+        Admission::Reached(reached) => match draft.run.admission(draft.at, task, input_tokens, true) {
+            Admission::Now => Some(Notice::LastTurn { limit: reached.limit }),
             Admission::Later => return,
-            Admission::Reached(_) => return draft.then_end_partial(task, limit, Json::null()),
+            Admission::Reached(last) => {
+                // The last turn needs less, so its amounts show how far the limit is from any request.
+                let reached = if last.limit == reached.limit { last } else { reached };
+                return draft.then_end_reached(task, reached);
+            }
         },
     };
     // The request holds all messages that people sent meanwhile.
@@ -50,6 +54,9 @@ fn ask_again(draft: &mut Draft<'_>, task: TaskIndex, purpose: Purpose) {
             draft.request_turn(task, draft.task(task).turns, allotment, Vec::new(), notice);
         }
         Admission::Later => {}
-        Admission::Reached(limit) => draft.then_end_partial(task, purpose.last_turn().unwrap_or(limit), Json::null()),
+        Admission::Reached(reached) => {
+            let last = purpose.last_turn().filter(|limit| *limit != reached.limit);
+            draft.then_end_reached(task, last.map_or(reached, Into::into));
+        }
     }
 }

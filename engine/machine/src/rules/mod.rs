@@ -137,10 +137,22 @@ impl Draft<'_> {
 
     /// Ends `task` with `output` and `documents` next, because `limit` was reached.
     pub(super) fn then_end_partial_with(&mut self, task: TaskIndex, limit: LimitKind, output: Json, documents: Vec<DocumentRef>) {
-        let error = CallError::new(ErrorCode::LimitReached, format!("{limit} was reached before the work was done"))
-            .with_detail(json!({"limit": limit}));
-        let result = CallResult { status: CallStatus::Partial, output: output.into(), error: Some(error), documents };
-        self.then(Step::end_by(task, limit, result));
+        self.then_end_partial_by(task, limit.into(), output, documents);
+    }
+
+    /// Ends `task` without an output and with its written documents next, because no request is possible.
+    pub(super) fn then_end_reached(&mut self, task: TaskIndex, reached: Reached) {
+        let documents = self.task(task).written().cloned().collect();
+        // Callers have little room set aside for each result, so only the root's error has amounts.
+        let is_root = self.run.graph.caller_of(task).is_none();
+        let reached = if is_root { reached } else { reached.limit.into() };
+        self.then_end_partial_by(task, reached, Json::null(), documents);
+    }
+
+    fn then_end_partial_by(&mut self, task: TaskIndex, reached: Reached, output: Json, documents: Vec<DocumentRef>) {
+        let error = Some(reached.error());
+        let result = CallResult { status: CallStatus::Partial, output: output.into(), error, documents };
+        self.then(Step::end_by(task, reached.limit, result));
     }
 
     /// Ends `task` with its written documents next, because it took too long.

@@ -7,7 +7,7 @@ use baton_types::event::Event;
 use baton_types::id::TaskId;
 use baton_types::limits::Limits;
 use baton_types::model::{ModelTurn, Usage};
-use baton_types::money::Money;
+use baton_types::money::{Money, Price};
 use baton_types::principal::Principal;
 use serde_json::json;
 
@@ -131,4 +131,41 @@ fn what_a_request_used_is_unknown_after_a_crash_or_a_cancellation_and_known_afte
     for event in [Event::TakenOver { process: "another".to_owned() }, cancelled] {
         assert_eq!(unknown(&open.clone().handle(sim.now, event).unwrap().entries), [true]);
     }
+}
+
+#[test]
+fn a_limit_without_room_for_one_request_is_named_with_the_needed_amount() {
+    let ended = |limits: Limits| {
+        let draft = job([agent("root", "").model("one").settings(json!({"max_tokens": 100}))]);
+        let draft = draft.price(
+            "one",
+            Price { input: Money::from_picos(1_000_000), output: Money::from_picos(2_000_000), ..Price::scripted() },
+        );
+        let sim = Sim::new(&draft.limits(limits)).agent("root", [turn([handoff("done")])]).start();
+        sim.assert_over();
+        assert_eq!(sim.task("0").turns, 0);
+        let error = sim.task("0").result.as_ref().and_then(|result| result.error.clone()).expect("the run is partial");
+        (error.message, error.detail.value())
+    };
+    let (message, detail) = ended(Limits { tokens: Some(150), ..Limits::default() });
+    let needed = detail["needed"].as_u64().unwrap();
+    assert!(needed > 150, "{detail}");
+    assert_eq!(
+        message,
+        format!(
+            "limits.tokens of a task above or of the run allows 150 tokens, of which 0 tokens are used; the next request may take up to \
+             {needed} tokens with its answer. Raise limits.tokens (for a run also --max-tokens), or lower max_tokens in the settings of the agent"
+        )
+    );
+    // A limit of that amount has room for the last turn.
+    let agent = agent("root", "").model("one").settings(json!({"max_tokens": 100}));
+    let draft = job([agent]).limits(Limits { tokens: Some(needed), ..Limits::default() });
+    let sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]).start();
+    assert_eq!(sim.task("0").turns, 1);
+    let (message, _) = ended(Limits { cost_usd: Some(0.0001), ..Limits::default() });
+    assert!(
+        message.starts_with("limits.cost_usd of a task above or of the run allows $0.0001, of which $0 are used; "),
+        "{message}"
+    );
+    assert!(message.contains("Raise limits.cost_usd (for a run also --max-cost)"), "{message}");
 }
