@@ -28,6 +28,17 @@ const SIGNATURES: [(&[u8], &str, &str); 10] = [
     (b"\x7fELF", "application/x-executable", "program"),
 ];
 
+/// The kinds of Office documents: the part that each has, its media type without the prefix of all, and its name for people.
+const OFFICE: [(&[u8], &str, &str); 3] = [
+    (b"word/document.xml", "wordprocessingml.document", "Word document"),
+    (b"xl/workbook.xml", "spreadsheetml.sheet", "Excel workbook"),
+    (b"ppt/presentation.xml", "presentationml.presentation", "PowerPoint presentation"),
+];
+/// The prefix of the media types of Office documents.
+const OFFICE_TYPES: &str = "application/vnd.openxmlformats-officedocument.";
+/// Number of bytes at the end of an archive that are searched for the names of its parts.
+const DIRECTORY_BYTES: usize = 1 << 20;
+
 /// Measures `content` as the future content of `path`.
 ///
 /// The media type is what the writer `declared`, if [`check_declared`] accepts it. Otherwise it follows the content first, then the
@@ -37,10 +48,16 @@ pub fn measure(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> C
     let signature = signature(content);
     let declared = declared.filter(|declared| check_declared(content, declared).is_ok());
     let mime_type = declared.map_or_else(
-        || mime_type(path, text.is_some(), signature.map(|(_, mime_type, _)| *mime_type)),
+        || {
+            let found = signature.map(|(_, mime_type, _)| *mime_type);
+            office(content).map_or_else(|| mime_type(path, text.is_some(), found), |(_, kind, _)| format!("{OFFICE_TYPES}{kind}"))
+        },
         |declared| declared.trim().to_lowercase(),
     );
     let summary = match (signature, text) {
+        (Some((_, "application/zip", name)), _) => {
+            format!("{}, {}", package_name(&mime_type).unwrap_or(name), size(content.len()))
+        }
         (Some((_, _, name)), _) => binary_summary(name, content),
         (None, Some(text)) => text_summary(&mime_type, text),
         (None, None) => String::new(),
@@ -62,7 +79,40 @@ fn signature(content: &[u8]) -> Option<&'static (&'static [u8], &'static str, &'
     SIGNATURES.iter().find(|(first, _, _)| content.starts_with(first))
 }
 
-/// Checks the media type that a writer declared for `content`.
+/// Returns the kind of the Office document in `content`, by the names of its parts. An archive has them at its end.
+fn office(content: &[u8]) -> Option<&'static (&'static [u8], &'static str, &'static str)> {
+    if !content.starts_with(b"PK\x03\x04") {
+        return None;
+    }
+    let directory = &content[content.len().saturating_sub(DIRECTORY_BYTES)..];
+    let has = |part: &[u8]| directory.windows(part.len()).any(|window| window == part);
+    OFFICE.iter().find(|(part, _, _)| has(part))
+}
+
+/// Returns the name of documents of this type, which are ZIP archives.
+fn package_name(mime_type: &str) -> Option<&'static str> {
+    let essence = mime_type.split(';').next().unwrap_or_default();
+    if let Some(kind) = essence.strip_prefix(OFFICE_TYPES) {
+        return OFFICE.iter().find(|(_, known, _)| *known == kind).map(|(_, _, name)| *name);
+    }
+    match essence {
+        "application/vnd.oasis.opendocument.text" => Some("OpenDocument text"),
+        "application/vnd.oasis.opendocument.spreadsheet" => Some("OpenDocument spreadsheet"),
+        "application/epub+zip" => Some("EPUB book"),
+        _ => None,
+    }
+}
+
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        _ => format!("{} MB", bytes.div_ceil(1_000_000)),
+    }
+}
+
+/// Checks the media type that a writer declared for `content`: the first bytes of known binary formats, the kind of an Office
+/// document, UTF-8 for texts, the syntax of JSON, and the first character of XML. Other types are taken as they are declared.
 ///
 /// # Errors
 ///
@@ -82,14 +132,40 @@ pub fn check_declared(content: &[u8], declared: &str) -> Result<(), String> {
     let has_signature = |mime_type: &str| SIGNATURES.iter().any(|(_, known, _)| *known == mime_type) || mime_type == "image/webp";
     match signature(content) {
         Some((_, found, _)) if *found == essence => Ok(()),
+        Some((_, "application/zip", _))
+            if essence.strip_prefix(OFFICE_TYPES).is_some_and(|declared| differs(content, declared)) =>
+        {
+            refuse(&format!("the content is another kind ({})", office(content).map_or("", |(_, _, name)| name)))
+        }
         // Office documents, e-books and the like are archives.
         Some((_, "application/zip" | "application/gzip", _)) if !may_be_text(essence) && !has_signature(essence) => Ok(()),
         Some((_, found, name)) => refuse(&format!("the content is {found} ({name})")),
         None if has_signature(essence) || is_zip_package(essence) => refuse("the content does not begin like one"),
         None if std::str::from_utf8(content).is_err() && is_text(essence) => refuse("the content is not text in UTF-8"),
         None if std::str::from_utf8(content).is_ok() && !may_be_text(essence) => refuse("the content is text"),
+        None if is_json(essence) => match serde_json::from_slice::<serde::de::IgnoredAny>(content) {
+            Ok(_) => Ok(()),
+            Err(error) => refuse(&format!("the content is not JSON ({error})")),
+        },
+        None if is_xml(essence) && !content.trim_ascii_start().starts_with(b"<") && !content.starts_with(b"\xef\xbb\xbf") => {
+            refuse("the content does not begin like one")
+        }
         None => Ok(()),
     }
+}
+
+/// Whether `content` is an Office document of another kind than the declared one.
+fn differs(content: &[u8], declared: &str) -> bool {
+    let is_known = OFFICE.iter().any(|(_, kind, _)| *kind == declared);
+    is_known && office(content).is_some_and(|(_, kind, _)| *kind != declared)
+}
+
+fn is_json(essence: &str) -> bool {
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+fn is_xml(essence: &str) -> bool {
+    matches!(essence, "application/xml" | "text/xml") || essence.ends_with("+xml")
 }
 
 /// Whether every content of this media type is text.
@@ -321,18 +397,40 @@ mod tests {
             (b"PK\x03\x04..", "image/png", "the content is application/zip (ZIP archive)"),
             (b"\xff\xfe\x00", "text/csv", "the content is not text in UTF-8"),
             (b"plain", "markdown", "is not a media type"),
+            (b"{\"a\": }", "application/json", "the content is not JSON (expected value at line 1 column 7)"),
+            (b"plain", "application/ld+json", "the content is not JSON"),
+            (b"plain", "application/xml", "the content does not begin like one"),
+            (b"plain", "image/png", "the content does not begin like one"),
         ] {
             let refused = check_declared(content, declared).unwrap_err();
             assert!(refused.contains(reason), "{declared}: {refused}");
         }
         for (content, declared) in [
             (&b"a: 1"[..], "application/yaml"),
+            (b" [1]\n", "application/json"),
+            (b"\n<a/>", "application/xml"),
             (b"<svg/>", "image/svg+xml; charset=utf-8"),
             (b"plain", "application/octet-stream"),
             (b"\xff\xfe\x00", "application/x-custom"),
         ] {
             check_declared(content, declared).unwrap_or_else(|reason| panic!("{reason}"));
         }
+    }
+
+    #[test]
+    fn an_office_document_is_known_by_its_parts_and_has_its_own_name() {
+        let package = |part: &str| [b"PK\x03\x04".as_slice(), &[0; 1_500], part.as_bytes()].concat();
+        let word = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+        let excel = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+        assert_eq!(facts("a.docx", &package("word/document.xml")), (word.to_owned(), "Word document, 2 kB".to_owned()));
+        assert_eq!(facts("a.zip", &package("xl/workbook.xml")), (excel.to_owned(), "Excel workbook, 2 kB".to_owned()));
+        assert_eq!(facts("a.zip", b"PK\x03\x04").1, "ZIP archive, 4 B");
+        assert_eq!(facts("a.epub", b"PK\x03\x04").1, "EPUB book, 4 B");
+        let measured = measure(&DocumentPath::parse("a.docx").unwrap(), &package("word/document.xml"), None);
+        assert_eq!(measured.token_count, 0, "no model is shown the bytes");
+        let refused = check_declared(&package("xl/workbook.xml"), word).unwrap_err();
+        assert!(refused.contains("the content is another kind (Excel workbook)"), "{refused}");
+        check_declared(&package("xl/workbook.xml"), excel).unwrap();
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn a_declared_type_must_have_the_form_of_one() {
     let text = |declared: &str| mime_type("a", b"text", Some(declared));
     assert_eq!(text("text/markdown"), "text/markdown");
     assert_eq!(text("Text/Markdown; charset=utf-8 "), "text/markdown; charset=utf-8");
-    assert_eq!(text("application/vnd.a-b+json"), "application/vnd.a-b+json");
+    assert_eq!(text("application/vnd.a-b+yaml"), "application/vnd.a-b+yaml");
     let longest = format!("text/{}", "x".repeat(250));
     assert_eq!(text(&longest), longest);
     for wrong in ["text", "text/", "/markdown", "te xt/markdown", "text/mark down", "text/a; b=\u{7}", &format!("{longest}x"), ""]
