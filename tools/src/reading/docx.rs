@@ -31,27 +31,27 @@ pub(super) fn read(content: &[u8]) -> Result<TextForm, String> {
         match reader.read_event().map_err(|error| format!("word/document.xml is damaged: {error}"))? {
             Event::Start(tag) => {
                 open_elements += 1;
-                writer.opens(&tag);
+                writer.start(&tag);
             }
             Event::Empty(tag) => {
-                writer.opens(&tag);
-                writer.closes(tag.local_name().as_ref());
+                writer.start(&tag);
+                writer.end(tag.local_name().as_ref());
             }
             Event::End(tag) => {
                 open_elements = open_elements.saturating_sub(1);
-                writer.closes(tag.local_name().as_ref());
+                writer.end(tag.local_name().as_ref());
             }
-            Event::Text(text) => writer.says(&text),
-            Event::CData(text) => writer.says(&text),
+            Event::Text(text) => writer.push_text(&text),
+            Event::CData(text) => writer.push_text(&text),
             Event::GeneralRef(reference) => {
                 let character = reference.resolve_char_ref().ok().flatten();
                 match (character, &*reference) {
-                    (Some(character), _) => writer.says(character.encode_utf8(&mut [0; 4])),
-                    (None, "amp") => writer.says("&"),
-                    (None, "lt") => writer.says("<"),
-                    (None, "gt") => writer.says(">"),
-                    (None, "quot") => writer.says("\""),
-                    (None, "apos") => writer.says("'"),
+                    (Some(character), _) => writer.push_text(character.encode_utf8(&mut [0; 4])),
+                    (None, "amp") => writer.push_text("&"),
+                    (None, "lt") => writer.push_text("<"),
+                    (None, "gt") => writer.push_text(">"),
+                    (None, "quot") => writer.push_text("\""),
+                    (None, "apos") => writer.push_text("'"),
                     (None, _) => {}
                 }
             }
@@ -140,7 +140,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn opens(&mut self, tag: &BytesStart<'_>) {
+    fn start(&mut self, tag: &BytesStart<'_>) {
         let name = tag.local_name();
         if self.skipped > 0 || is_skipped(name.as_ref()) {
             self.skipped += 1;
@@ -160,6 +160,9 @@ impl Writer {
                 self.mark = format!("{}- ", "  ".repeat(usize::min(level, MAX_LEVEL)));
             }
             "tbl" => {
+                if self.tables == 0 {
+                    self.end_list();
+                }
                 self.rows = if self.tables == 0 { 0 } else { self.rows };
                 self.tables += 1;
             }
@@ -169,7 +172,7 @@ impl Writer {
         }
     }
 
-    fn closes(&mut self, name: &str) {
+    fn end(&mut self, name: &str) {
         if self.skipped > 0 {
             self.skipped -= 1;
             return;
@@ -188,7 +191,7 @@ impl Writer {
         }
     }
 
-    fn says(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         if self.is_text && self.skipped == 0 {
             self.paragraph.push_str(text);
         }
@@ -210,8 +213,17 @@ impl Writer {
             let is_heading = mark.starts_with('#');
             let line = if is_heading { paragraph.replace('\n', " ") } else { paragraph.to_owned() };
             let end = if mark.trim_start().starts_with('-') { "\n" } else { "\n\n" };
-            let is_after_list = end.len() == 2 && self.text.ends_with('\n') && !self.text.ends_with("\n\n");
-            let _infallible = write!(self.text, "{}{mark}{line}{end}", if is_after_list { "\n" } else { "" });
+            if end.len() == 2 {
+                self.end_list();
+            }
+            let _infallible = write!(self.text, "{mark}{line}{end}");
+        }
+    }
+
+    /// Separates the items of a list from the next block by an empty line.
+    fn end_list(&mut self) {
+        if self.text.ends_with('\n') && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
         }
     }
 

@@ -155,6 +155,14 @@ fn a_docx_is_read_as_markdown() {
 }
 
 #[test]
+fn a_table_after_a_list_item_is_a_block_of_its_own() {
+    let item = "<w:p><w:pPr><w:numPr><w:ilvl w:val=\"0\"/></w:numPr></w:pPr><w:r><w:t>item</w:t></w:r></w:p>";
+    let table = "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>cell</w:t></w:r></w:p></w:tc></w:tr></w:tbl>";
+    let text = form("a.docx", &docx(&[item, item, table, item].concat())).text;
+    assert_eq!(text, "- item\n- item\n\n| cell |\n| --- |\n\n- item\n");
+}
+
+#[test]
 fn an_xlsx_is_read_as_the_csv_of_each_sheet() {
     let cell = |at: &str, text: &str| format!("<c r=\"{at}\" t=\"inlineStr\"><is><t>{text}</t></is></c>");
     let rows = format!(
