@@ -5,6 +5,7 @@ mod dialects;
 mod fallbacks;
 mod limits;
 mod loops;
+mod overshoot;
 mod results;
 #[allow(dead_code, reason = "it can more than is asked of it here")]
 #[path = "../../../engine/models/tests/provider/server.rs"]
