@@ -1,4 +1,4 @@
-//! Checks that the commands of tools exist: their programs on `PATH`, and the scripts in the job's folder.
+//! Checks that the commands of tools exist: their programs on `PATH`, and the scripts in the folder of the job or of its project.
 
 use std::path::Path;
 
@@ -30,8 +30,17 @@ pub(crate) fn missing(sources: &Sources, folder: &Path) -> Vec<Fault> {
     let mut all = Vec::new();
     let path = std::env::var_os("PATH").unwrap_or_else(|| UNSET_PATH.into());
     let is_on_path = |program: &str| std::env::split_paths(&path).any(|place| place.join(program).is_file());
-    for source in [Role::Tool, Role::BuiltinTool].into_iter().flat_map(|role| sources.of(role)) {
-        all.extend(missing_of(source, folder, &is_on_path).into_iter().map(|(index, range, fault)| {
+    // The ancestors of a relative path may end below the project's folder.
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let project = whole.ancestors().nth(sources.above()).unwrap_or(&whole);
+    let roles = [Role::Tool, Role::BuiltinTool, Role::SharedTool];
+    for source in roles.into_iter().flat_map(|role| sources.of(role)) {
+        let place = if source.role.is_shared() {
+            Place { folder: project, of: "project", shown: "the project's folder".to_owned() }
+        } else {
+            Place { folder, of: "job", shown: folder.display().to_string() }
+        };
+        all.extend(missing_of(source, &place, &is_on_path).into_iter().map(|(index, range, fault)| {
             let fault = Fault { file: sources.display(source), ..fault };
             Fault { pointer: format!("/exec/command/{index}"), ..fault.at(&source.text, range) }
         }));
@@ -39,10 +48,24 @@ pub(crate) fn missing(sources: &Sources, folder: &Path) -> Vec<Fault> {
     all
 }
 
+/// The folder in which the command of a tool runs.
+struct Place<'a> {
+    folder: &'a Path,
+    /// Its owner: `job` or `project`.
+    of: &'static str,
+    /// Its name in messages.
+    shown: String,
+}
+
 /// Returns the arguments of the command in `source` that do not exist, with their places in its text.
-fn missing_of(source: &Source, folder: &Path, is_on_path: &dyn Fn(&str) -> bool) -> Vec<(usize, std::ops::Range<usize>, Fault)> {
+fn missing_of(
+    source: &Source,
+    place: &Place<'_>,
+    is_on_path: &dyn Fn(&str) -> bool,
+) -> Vec<(usize, std::ops::Range<usize>, Fault)> {
     // Configs that cannot be read have faults of their own.
     let Ok(Config { exec: Some(exec) }) = serde_json::from_str::<Config<'_>>(&source.text) else { return Vec::new() };
+    let Place { folder, of, shown } = place;
     let missing = |(index, value): (usize, &&RawValue)| {
         let argument: String = serde_json::from_str(value.get()).ok()?;
         // A link is judged where files are read.
@@ -56,10 +79,11 @@ fn missing_of(source: &Source, folder: &Path, is_on_path: &dyn Fn(&str) -> bool)
                 return None;
             }
             let message = format!("the program \"{argument}\" is not on PATH");
-            Fault::of_file(FaultKind::MissingFile, "", message).expected("an installed program, or a file of the job's folder")
+            let expected = format!("an installed program, or a file of the {of}'s folder");
+            Fault::of_file(FaultKind::MissingFile, "", message).expected(expected)
         } else if is_program || is_script(&argument) {
             let message = format!("the file \"{argument}\" of the command does not exist");
-            let expected = format!("a file, relative to {}", folder.display());
+            let expected = format!("a file, relative to {shown}");
             Fault::of_file(FaultKind::MissingFile, "", message).expected(expected)
         } else {
             return None;

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_config::{Role, Source};
 use baton_runtime::trust::{TrustPolicy, TrustRequest, Untrusted};
-use baton_types::config::{Origin, Reach};
+use baton_types::config::{Origin, Reach, Target};
 
 use crate::environment::{self, Environment};
 use crate::exit::Failure;
-use crate::place::Place;
+use crate::place::{PROJECT_FILE, Place, within_project};
 use crate::records::Records;
 use crate::screen::Screen;
 use crate::text::{Text, text};
@@ -112,8 +112,9 @@ impl PersonsTrust {
     }
 
     /// Asks the person about `groups`, unless the command line already has the answer.
-    fn settle(&self, groups: &[&Group]) -> Result<(), Untrusted> {
-        let lines: Vec<String> = groups.iter().flat_map(|group| &group.reaches).map(|reach| format!("  {reach}\n")).collect();
+    fn settle(&self, groups: &[&Group], folder: Option<&Path>) -> Result<(), Untrusted> {
+        let reaches = groups.iter().flat_map(|group| &group.reaches);
+        let lines: Vec<String> = reaches.map(|reach| format!("  {}\n", shown(reach, folder))).collect();
         let list = lines.concat();
         let what = "this job is not trusted yet, and it can act outside of its run";
         match self.manner {
@@ -144,7 +145,7 @@ impl TrustPolicy for PersonsTrust {
         let groups = self.groups(request);
         let open: Vec<&Group> = groups.iter().filter(|group| !self.is_trusted(group)).collect();
         if !open.is_empty() {
-            self.settle(&open)?;
+            self.settle(&open, request.folder)?;
             open.iter().try_for_each(|group| self.remember(&group.place, &group.reaches))?;
         }
         self.environment.release(&request.variables);
@@ -155,6 +156,26 @@ impl TrustPolicy for PersonsTrust {
             self.remember(&self.place_of_store(&folder), &request.reaches)?;
         }
         Ok(())
+    }
+}
+
+/// Renders a reach. A file of the project is shown relative to the project's folder.
+fn shown(reach: &Reach, folder: Option<&Path>) -> String {
+    let in_project = |path: &str| {
+        let folder = folder.filter(|_| path.starts_with("../"))?.canonicalize().ok()?;
+        let project = within_project(&folder).find(|folder| folder.join(PROJECT_FILE).is_file())?;
+        let file = folder.join(path).canonicalize().ok()?;
+        Some(file.strip_prefix(project).ok()?.to_string_lossy().into_owned())
+    };
+    match &reach.target {
+        Target::Script { path, hash } => match in_project(path) {
+            Some(path) => {
+                let target = Target::Script { path, hash: *hash };
+                format!("{} of the project", Reach { target, ..reach.clone() })
+            }
+            None => reach.to_string(),
+        },
+        _ => reach.to_string(),
     }
 }
 

@@ -106,7 +106,7 @@ impl Sources {
     }
 
     /// Returns how many folders above the job's folder that of shared files is.
-    pub(crate) fn above(&self) -> usize {
+    pub fn above(&self) -> usize {
         self.above
     }
 

@@ -3,7 +3,7 @@
 //! Their schemas come in several dialects. Each is rewritten as a JSON Schema that Baton accepts. Every change is reported, and
 //! so is every part of a definition that is not used. Nothing is fetched, and no tool is run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use baton_types::id::{MAX_ID_LENGTH, ROUTE_PREFIX};
 use baton_types::tool_type::ToolType;
@@ -42,7 +42,7 @@ pub fn foreign_tools(document: &Value, is_taken: &dyn Fn(&str) -> bool) -> Resul
                 .to_owned(),
         );
     }
-    let mut names = Names { is_taken, ids: HashSet::new(), numbers: HashMap::new() };
+    let mut names = Names { is_taken, used: HashMap::new(), numbers: HashMap::new() };
     for tool in &mut foreign.tools {
         names.give(tool);
     }
@@ -73,10 +73,18 @@ fn read(document: &Value, foreign: &mut ForeignTools) {
 /// The ids and names that are taken.
 struct Names<'t> {
     is_taken: &'t dyn Fn(&str) -> bool,
-    /// Ids and names that models see, in the form in which they must differ.
-    ids: HashSet<String>,
+    /// Ids and names that models see, by the form in which they must differ.
+    used: HashMap<String, Used>,
     /// The number to try next for an id that is taken.
     numbers: HashMap<String, usize>,
+}
+
+/// A use of a name.
+enum Used {
+    /// It is the id of a tool.
+    Id(String),
+    /// Models see it as the name of a tool.
+    Name(String),
 }
 
 impl Names<'_> {
@@ -98,12 +106,12 @@ impl Names<'_> {
             }
             id = format!("{}{end}", base[..base.len().min(MAX_ID_LENGTH - end.len())].trim_end_matches(['_', '-']));
         }
-        self.ids.insert(twin(&id));
+        self.used.insert(twin(&id), Used::Id(id.clone()));
         let shown = plain(&tool.name);
         let is_own = twin(&shown) == twin(&id) || !self.is_used(&shown);
         tool.wire_name = (!shown.is_empty() && shown != id && is_own).then_some(shown);
         if let Some(shown) = &tool.wire_name {
-            self.ids.insert(twin(shown));
+            self.used.entry(twin(shown)).or_insert_with(|| Used::Name(shown.clone()));
         }
         if id != tool.name {
             let seen = tool.wire_name.as_ref().map_or(String::new(), |name| format!(", and models see {name:?}"));
@@ -113,7 +121,7 @@ impl Names<'_> {
     }
 
     fn is_used(&self, name: &str) -> bool {
-        self.ids.contains(&twin(name))
+        self.used.contains_key(&twin(name))
             || (self.is_taken)(name)
             || name.starts_with(ROUTE_PREFIX)
             || name == ToolType::Root.as_str()
@@ -121,11 +129,13 @@ impl Names<'_> {
 
     /// Returns the reason why no tool can have this id.
     fn reason_against(&self, id: &str) -> Option<String> {
-        if self.ids.contains(&twin(id)) {
-            return Some(format!("another tool of the document has the id {id:?}"));
+        match self.used.get(&twin(id)) {
+            Some(Used::Id(other)) => return Some(format!("another tool of the document has the id {other:?}")),
+            Some(Used::Name(other)) => return Some(format!("models see another tool of the document as {other:?}")),
+            None => {}
         }
         if (self.is_taken)(id) {
-            return Some(format!("{id:?} is a tool of the program"));
+            return Some(format!("{id:?} is a tool of the program or of the project"));
         }
         (id == ToolType::Root.as_str()).then(|| format!("{id:?} is a name of the engine"))
     }
@@ -348,7 +358,11 @@ mod tests {
                 ("tool", None),
             ]
         );
-        assert!(told(&tools[3]).contains(&" \"echo\" is a tool of the program".to_owned()), "{:?}", told(&tools[3]));
+        assert!(
+            told(&tools[3]).contains(&" \"echo\" is a tool of the program or of the project".to_owned()),
+            "{:?}",
+            told(&tools[3])
+        );
         assert!(told(&tools[8]).contains(&" another tool of the document has the id \"repo_list\"".to_owned()));
         assert!(foreign_tools(&json!({"a": 1}), &|_| false).unwrap_err().contains("tools/list"));
     }

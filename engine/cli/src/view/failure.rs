@@ -49,6 +49,13 @@ impl Problem {
         Some(Self { task: TaskId::new(detail["task"].as_str()?), turn, ..self.clone() })
     }
 
+    /// Returns the message without the place that a card names anyway.
+    fn message(&self) -> String {
+        let prefix = self.error.message.split_once(&format!(" in task {}, turn {}: ", self.task, self.turn));
+        let message = prefix.filter(|(agent, _)| agent.starts_with("agent ")).map(|(_, message)| message);
+        message.unwrap_or(&self.error.message).to_owned()
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         self.error.code == other.error.code && self.error.message == other.error.message
     }
@@ -110,7 +117,7 @@ impl RunView {
         let cause = loop {
             let cause = self.cause_in(end, ended.limit);
             if !cause.is_like(end) {
-                then.push(Effect { task: end.task.clone(), agent: self.agent(&end.task), message: end.error.message.clone() });
+                then.push(Effect { task: end.task.clone(), agent: self.agent(&end.task), message: end.message() });
             }
             let callee = cause.call.as_ref().map(CallId::created_task);
             let of_callee = |problem: &&Problem| problem.call.is_none() && Some(&problem.task) == callee.as_ref();
@@ -131,7 +138,7 @@ impl RunView {
             call: cause.call.clone(),
             tool: cause.tool.clone(),
             code: cause.error.code,
-            message: cause.error.message.clone(),
+            message: cause.message(),
             fields: fields(&cause.error.detail),
             times: self
                 .problems
@@ -196,7 +203,9 @@ impl RunView {
             &format!("{} ({}{turn}{tool}): {} ({})", who(&failure.agent), failure.task, failure.message, failure.code.as_str()),
             width,
         );
-        for field in failure.fields.iter().take(SHOWN) {
+        // The message of one fault is the message of the error.
+        let is_new = |field: &&Field| !field.pointer.is_empty() || !failure.message.contains(&field.message);
+        for field in failure.fields.iter().take(SHOWN).filter(is_new) {
             let pointer = if field.pointer.is_empty() { "the whole value" } else { &field.pointer };
             lines.extend(words::labelled(text!("field"), &format!("{pointer}: {}", field.message), width));
         }

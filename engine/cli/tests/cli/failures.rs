@@ -32,7 +32,7 @@ fn a_failed_run_shows_its_first_cause_with_field_task_and_command_everywhere() {
         "cause       worker (0/1.1, turn 1, handoff): ",
         "field       /result/unit: ",
         "repeated    2 times in this run",
-        "then        worker (0/1.1): agent worker in task 0/1.1, turn 3: the script has no answer",
+        "then        worker (0/1.1): the script has no answer",
         &format!("look        baton show {run} --task 0/1.1 --messages\n"),
     ];
     for part in parts {
@@ -56,10 +56,7 @@ fn an_error_after_which_the_agent_continued_is_not_the_cause() {
     let echo = json!({"calls": [{"tool": "echo", "input": {"message": "x"}}]});
     let script = json!({"lead": {"turns": [missing, echo]}});
     folder.job("short", &[("lead", &["echo", "handoff"])], script, json!({}));
-    folder
-        .baton(&["run", "short"])
-        .exits(1)
-        .says("cause       lead (0, turn 3): agent lead in task 0, turn 3: the script has no answer");
+    folder.baton(&["run", "short"]).exits(1).says("cause       lead (0, turn 3): the script has no answer");
 }
 
 #[test]
@@ -134,4 +131,25 @@ fn an_error_is_one_line_of_json_for_programs() {
     let ran = folder.baton(&["shwo", "--output", "json"]).exits(2);
     let error: Value = serde_json::from_str(ran.stderr.trim_end()).unwrap();
     assert_eq!(error["error"]["code"], "usage");
+}
+
+#[test]
+fn a_limit_too_small_for_one_request_is_named_with_the_needed_amount_and_the_remedy() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let ran = folder.baton(&["run", "echoing", "--max-tokens", "100"]).exits(4);
+    let words = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("allows 100 tokens, of which 0 tokens are used; the next request may take up to"), "{words}");
+    assert!(words.contains("Raise limits.tokens (for a run also --max-tokens)"), "{words}");
+}
+
+#[test]
+fn a_card_has_each_sentence_once() {
+    let folder = Folder::new();
+    let script = json!({"lead": {"turns": [{"calls": [{"tool": "echo", "input": {}}]}]}});
+    folder.job("once", &[("lead", &["echo", "handoff"])], script, json!({}));
+    let ran = folder.baton(&["run", "once"]).exits(1);
+    assert_eq!(ran.stdout.matches("key \"message\" is missing").count(), 1, "{}", ran.stdout);
+    assert!(ran.stdout.contains("then        lead (0): the script has no answer"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("in task 0, turn 2"), "{}", ran.stdout);
 }

@@ -48,7 +48,10 @@ fn a_job_uses_the_agents_and_commands_of_its_project_once_they_are_trusted() {
     let folder = project();
     baton(&folder, "home", &["validate", "counting"]).exits(0).says("2 agents");
     // A command needs the same trust as one in the job's own folder, and the list shows its script.
-    baton(&folder, "home", &["run", "counting"]).exits(2).tells("not trusted yet").tells("../../tools/count_lines.py");
+    baton(&folder, "home", &["run", "counting"])
+        .exits(2)
+        .tells("not trusted yet")
+        .tells("runs the file \"tools/count_lines.py\" (blake3 ");
     baton(&folder, "home", &["run", "counting", "--trust"]).exits(0).says("2 lines");
     baton(&folder, "home", &["run", "counting"]).exits(0).says("2 lines");
     baton(&folder, "home/jobs/counting", &["run", "."]).exits(0).says("2 lines");
@@ -79,6 +82,20 @@ fn a_broken_shared_file_is_a_fault_of_every_job() {
     let folder = project();
     folder.write("home/tools/unused.json", "{");
     baton(&folder, "home", &["validate", "counting"]).exits(2).tells("tools/unused.json:1:");
+}
+
+#[test]
+fn a_shared_command_that_does_not_exist_is_a_fault_of_every_job() {
+    let folder = project();
+    std::fs::rename(folder.path().join("home/tools/count_lines.py"), folder.path().join("home/tools/count_line.py")).unwrap();
+    for (here, job) in [("home", "counting"), ("home/jobs/counting", ".")] {
+        let ran = baton(&folder, here, &["validate", job]).exits(2);
+        let ran = ran.tells("B0127: the file \"tools/count_lines.py\" of the command does not exist");
+        ran.tells("did you mean \"tools/count_line.py\"?");
+    }
+    let config = folder.read("home/tools/count_lines.json").replace("\"python3\"", "\"no-such-python\"");
+    folder.write("home/tools/count_lines.json", config);
+    baton(&folder, "home", &["validate", "counting"]).exits(2).tells("the program \"no-such-python\" is not on PATH");
 }
 
 #[test]

@@ -60,6 +60,22 @@ fn a_tool_that_a_provider_would_turn_down_names_the_place_and_stops_the_start() 
 }
 
 #[test]
+fn an_import_names_the_other_tool_of_a_clash() {
+    let folder = Folder::new();
+    let tool = |name: &str| json!({"name": name, "description": "d", "inputSchema": {"type": "object"}});
+    let names = ["get.user", "get-user", "sendMessage", "sendmessage", "echo"];
+    folder.write("mcp.json", json!({"tools": names.map(tool)}).to_string());
+    let ran = folder.baton(&["tool", "import", "mcp.json", "--out", "tools", "--output", "json"]).exits(0).json();
+    let changes = |index: usize| -> Vec<&str> {
+        ran[index]["changed"].as_array().unwrap().iter().map(|change| change["change"].as_str().unwrap()).collect()
+    };
+    assert_eq!(changes(1)[1..], ["another tool of the document has the id \"get_user\""]);
+    assert_eq!(ran[2]["tool"], "send_message");
+    assert_eq!(changes(3)[1..], ["models see another tool of the document as \"sendMessage\""]);
+    assert_eq!(changes(4)[1..], ["\"echo\" is a tool of the program or of the project"]);
+}
+
+#[test]
 fn tools_of_other_systems_become_configs_and_every_change_is_told() {
     let folder = Folder::new();
     folder.echo_job();

@@ -69,7 +69,10 @@ enum ToolVerb {
         #[arg(long)]
         trust: bool,
     },
-    /// Write the tools of another system as tool configs: the answer of MCP's tools/list, functions of `OpenAI`, an `OpenAPI` description
+    /// Write the tools of another system as tool configs.
+    #[command(
+        about = "Write the tools of another system as tool configs: the answer of MCP's tools/list, functions of OpenAI, an OpenAPI description"
+    )]
     Import {
         /// The JSON file with the definitions
         #[arg(value_hint = ValueHint::FilePath)]
