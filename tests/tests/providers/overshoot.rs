@@ -39,9 +39,10 @@ fn answered(request: &Received) -> Reply {
     } else {
         Vec::new()
     };
-    let (message, finish) = match calls.is_empty() {
-        true => (json!({"content": "done"}), "stop"),
-        false => (json!({"content": null, "tool_calls": calls}), "tool_calls"),
+    let (message, finish) = if calls.is_empty() {
+        (json!({"content": "done"}), "stop")
+    } else {
+        (json!({"content": null, "tool_calls": calls}), "tool_calls")
     };
     let usage = json!({"prompt_tokens": counted(request) - ANSWER, "completion_tokens": ANSWER});
     Reply::new(200, json!({"choices": [{"message": message, "finish_reason": finish}], "usage": usage}).to_string())
