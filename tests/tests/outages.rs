@@ -193,7 +193,7 @@ fn half() -> Arc<dyn Model> {
 }
 
 #[tokio::test]
-async fn the_other_tasks_go_on_and_the_caller_hears_of_no_failure() {
+async fn other_tasks_continue_and_the_caller_gets_no_error() {
     tokio::time::pause();
     let store = store();
     let handle = engine(&store, half()).start(job(json!({})).load(), StartOptions::default()).await.unwrap();

@@ -263,7 +263,7 @@ async fn stopping_drops_a_call_that_may_be_repeated() {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_run_can_commit_nothing_more() {
+async fn a_former_owner_commits_nothing_more() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let (zombie, owner) =
         (engine(Arc::clone(&store), &striking_model("zombie")), engine(Arc::clone(&store), &striking_model("zombie")));

@@ -59,7 +59,7 @@ fn has_meaning(entry: &Entry) -> bool {
 }
 
 #[test]
-fn what_is_left_out_or_told_twice_or_too_early_is_found() {
+fn missing_repeated_and_early_entries_are_found() {
     let mut counts = Counts::new();
     let mut missed: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (configs, entries) in timelines() {
@@ -109,7 +109,7 @@ fn change(value: &mut Value, random: &mut Random) {
 }
 
 #[test]
-fn what_says_something_else_is_found() {
+fn differing_entries_are_found() {
     let mut counts = Counts::new();
     let mut random = Random::seeded(7);
     for (configs, entries) in timelines() {

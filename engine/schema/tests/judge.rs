@@ -42,7 +42,7 @@ fn every_keyword_holds_on_both_sides_of_its_bound() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused_wherever_it_stands() {
+fn an_invalid_schema_is_refused_at_any_place() {
     for (schema, place) in [
         (json!({"$schema": 7}), "/$schema"),
         (json!({"properties": {"a": {"$schema": 7}}}), "/properties/a/$schema"),

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_nothing_and_what_is_too_much_stops() {
+    fn an_invalid_amount_is_zero_and_a_large_one_saturates() {
         assert_eq!(Money::from_usd(-1.0), Money::ZERO);
         assert_eq!(Money::from_usd(f64::NAN), Money::ZERO);
         assert_eq!(Money::from_usd(1e30), Money::MAX);

@@ -237,7 +237,7 @@ async fn how_many_may_be_under_way_is_found_out() {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_is_left_is_used_up_and_then_nothing_is_asked() {
+async fn requests_stop_when_the_announced_rest_is_used_up() {
     for says in [Says::OpenAi, Says::OpenRouter] {
         let seen = run(json!({"in_flight": 8}), says).await;
         assert_eq!(seen.inside, 0, "{says:?}");

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_analysts_write_is_allowed() {
+    fn usual_queries_are_allowed() {
         for sql in [
             "WITH m AS (SELECT strftime('%Y-%m', day) AS month, sum(price) AS total FROM sales GROUP BY 1) SELECT * FROM m ORDER BY 1",
             "SELECT id, rank() OVER (ORDER BY price DESC), lag(price) OVER (ORDER BY id) FROM sales",

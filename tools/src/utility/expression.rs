@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error_and_never_dropped() {
+    fn malformed_text_is_an_error_and_is_never_dropped() {
         let long = "1+".repeat(6_000);
         for text in [
             "",

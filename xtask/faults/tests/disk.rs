@@ -64,7 +64,7 @@ async fn begun(folder: &Path) -> (SqliteStore, [Batch; 2]) {
 }
 
 #[tokio::test]
-async fn once_there_is_room_again_writing_goes_on() {
+async fn writing_continues_after_space_is_freed() {
     let folder = scratch().expect("a folder");
     let disk = Disk::watch(folder.path()).expect("a disk");
     let (store, [first, second]) = begun(folder.path()).await;

@@ -107,7 +107,7 @@ fn a_limit_of_one_run_stands_in_place_of_the_jobs_and_leaves_the_others() {
 }
 
 #[test]
-fn whoever_answers_a_question_delegates_to_nobody_meanwhile() {
+fn an_agent_that_answers_a_question_cannot_delegate() {
     let own = r#""models": { "scripted": { "provider": "scripted", "script": "demo.script.json" } }"#;
     let both = own
         .replace("\"models\": {", "\"models\": { \"brought\": { \"provider\": \"scripted\", \"script\": \"demo.script.json\" },");

@@ -47,7 +47,7 @@ fn null_is_a_value_where_any_value_may_stand() {
 }
 
 #[test]
-fn what_is_wrong_within_lists_is_told_for_each_element_up_to_a_hundred() {
+fn faults_in_lists_are_reported_per_element_up_to_a_hundred() {
     let script = |elements: usize| {
         let twice = vec!["{\"a\": 1,\n\"a\": 2}"; elements].join(",\n");
         sound().with(Role::ModelScript, "demo.script.json", format!("[{twice}]")).told()

@@ -82,7 +82,7 @@ fn a_run_goes_on_by_what_it_adopted() {
 }
 
 #[test]
-fn what_is_begun_in_the_moment_of_the_adoption_goes_by_the_new_limits() {
+fn work_started_by_an_adoption_follows_the_new_limits() {
     let of = |parallel_calls| {
         let limits = Limits { parallel_calls: Some(parallel_calls), ..Limits::default() };
         job([agent("root", "look")]).tool(function("look").effect(EffectClass::Pure)).limits(limits)

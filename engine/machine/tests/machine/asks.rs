@@ -136,7 +136,7 @@ fn money_is_held_alike_and_what_has_no_price_fits_no_limit_of_it() {
 }
 
 #[test]
-fn what_others_may_spend_makes_it_wait_and_what_they_spent_lets_it_on() {
+fn a_request_waits_for_reservations_of_others_until_they_are_settled() {
     let sim = working(&worker(Limits::default()));
     let context = sim.run.task(&"0".into()).unwrap().context_tokens;
     let spent = sim.run.totals().usage.total();

@@ -171,7 +171,7 @@ fn the_agents_model_writes_the_summary_where_its_config_says_so() {
 }
 
 #[test]
-fn what_is_no_summary_is_replaced_by_a_digest() {
+fn an_invalid_summary_is_replaced_by_a_digest() {
     let cut = stopped(says("it is g"), FinishReason::Length);
     let cases: [(&str, Answer); 6] = [
         ("calls", Ok(turn([call("work", "a"), call("nothing", "b")]))),
@@ -378,7 +378,7 @@ fn a_digest_tells_errors_documents_and_what_was_said_in_the_agents_name_each_on_
 }
 
 #[test]
-fn what_a_person_said_at_the_head_of_a_turn_that_stays_still_counts() {
+fn a_message_at_the_head_of_a_kept_turn_still_counts() {
     let mut sim = Sim::new(&worker()).agent_with("root", works(40, says("unused"))).tool("work", result_of(150));
     sim.begin(Vec::new());
     let mut steered = 0;

@@ -320,7 +320,7 @@ fn a_message_to_a_task_that_waits_arrives_at_its_next_request() {
 }
 
 #[test]
-fn what_is_said_while_a_turn_is_asked_for_again_waits_for_the_turn_after_it() {
+fn a_message_during_a_repeated_request_waits_for_the_next_turn() {
     let mut sim = Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]);
     sim.begin(Vec::new());
     sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: Principal::person("ada") }).expect("it lives");

@@ -181,7 +181,7 @@ fn what_a_tool_loads_is_sent_whole_and_counts_so_and_what_others_attach_is_held_
 }
 
 #[test]
-fn what_stands_in_place_of_a_refused_write_is_shown_and_counts() {
+fn the_current_version_after_a_refused_write_is_shown_and_counted() {
     let draft = job([agent("root", "route_to_child"), agent("child", "save")]).tool(function("save").writing());
     let sim = Sim::new(&draft)
         .agent("root", [turn([route_with("child", "x", &[])]), turn([handoff("done")])])

@@ -101,7 +101,7 @@ fn an_output_whose_call_may_not_write_is_neither_kept_nor_shown() {
 }
 
 #[test]
-fn where_something_else_stands_nothing_is_kept() {
+fn a_long_output_never_replaces_another_document() {
     let (kept, _) = long_output::document(&"work".into(), &Json::from(json!({"long": true})));
     for place in [kept.path.as_str().to_owned(), "results".to_owned(), kept.path.as_str().to_uppercase()] {
         let draft = job([agent("root", "save work")]).tool(function("work")).tool(function("save").writing());

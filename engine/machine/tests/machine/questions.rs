@@ -352,7 +352,7 @@ fn an_escalation_keeps_to_the_limits_of_the_run() {
 }
 
 #[test]
-fn whoever_answers_a_question_may_use_pure_tools_questions_and_handoffs_only() {
+fn an_agent_that_answers_a_question_may_use_pure_tools_questions_and_handoffs_only() {
     use baton_types::config::EffectClass::{AtMostOnce, Idempotent, Keyed, Pure};
     let draft = job([agent("root", "route_to_child ask_master look touch key once save jot"), agent("child", "ask_master")])
         .tools([

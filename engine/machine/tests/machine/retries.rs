@@ -281,7 +281,7 @@ fn when_woken_late(deadline: u64) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_is_due_when_a_run_is_woken_late_happens_earliest_first() {
+fn late_deadlines_are_handled_in_order() {
     assert_eq!(when_woken_late(5), ["timed out", "tried again"]);
     assert_eq!(when_woken_late(10), ["timed out", "tried again"], "what ends at a moment comes before what begins then");
     assert_eq!(when_woken_late(15), ["tried again", "timed out"]);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_more_tokens_than_are_left_waits_and_the_others_do_not() {
+    fn a_request_beyond_the_remaining_tokens_waits_and_others_proceed() {
         let (now, mut announced) = (Instant::now(), Announced::default());
         let large = Demand { input: 30, output: 80 };
         announced.update(now, &left(Quota::Tokens, 100, 5));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_let_through_is_taken_off_until_an_answer_says_more() {
+    fn admitted_requests_are_subtracted_until_an_answer_reports_more() {
         let (now, mut announced) = (Instant::now(), Announced::default());
         announced.update(now, &left(Quota::Requests, 2, 9));
         (0..2).for_each(|_| announced.take(SMALL));

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_more_comes_less_often() {
+    fn requests_of_higher_cost_are_served_less_often() {
         let mut queue = FairQueue::default();
         (0..40).for_each(|ticket| queue.enter(&'a', ticket, 3));
         (40..80).for_each(|ticket| queue.enter(&'b', ticket, 1));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_is_next_in_the_order_of_its_tickets() {
+    fn a_repeated_request_keeps_its_place_in_the_queue() {
         let mut queue = FairQueue::default();
         (0..3).for_each(|ticket| queue.enter(&'a', ticket, 'a'));
         let (first, _) = queue.serve(1).unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_gone_and_nothing_of_it_stays() {
+    fn a_request_that_leaves_the_queue_leaves_no_state() {
         let mut queue = FairQueue::default();
         (0..4).for_each(|ticket| queue.enter(&(ticket % 2), ticket, ticket));
         assert_eq!((queue.leave(&1, 1), queue.leave(&1, 1), queue.leave(&0, 3)), (Some(1), None, None));

@@ -172,7 +172,7 @@ async fn subtrees_share_alike_however_many_of_each_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_cancelled_leaves_the_line_and_nobody_is_forgotten() {
+async fn a_cancelled_request_leaves_the_queue_and_no_other_is_lost() {
     let governor = governor(ProviderLimits { in_flight: Some(4), ..requests(100) });
     let asking = (0..1_000u64).map(|number| {
         let governor = &governor;

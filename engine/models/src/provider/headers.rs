@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_how_long_to_wait_means_that() {
+    fn retry_after_is_followed_exactly() {
         let empty = [("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "1m")];
         assert_eq!(left(&headers(&[empty[0], empty[1], ("retry-after", "2")]), now()), []);
         assert_eq!(left(&headers(&[empty[0], empty[1], ("retry-after", "soon")]), now()).len(), 1);

@@ -261,7 +261,7 @@ async fn fallbacks_and_tools_have_cassettes_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_is_asked_anew_leaves_nothing_of_what_was_recorded_of_it() {
+async fn a_repeated_request_replaces_its_recording() {
     let server = Server::start(|before, _| if before == 0 { Reply::new(500, "{}") } else { Reply::new(200, hello()) }).await;
     let way = at(&server.url, "llamacpp");
     let (folder, cassettes) = recording();

@@ -106,7 +106,7 @@ async fn each_status_means_what_it_means_and_only_what_may_pass_is_asked_again()
 }
 
 #[tokio::test]
-async fn what_passes_is_answered_in_the_end() {
+async fn a_transient_failure_is_retried_until_it_is_answered() {
     let server = Server::start(|before, _| if before < 2 { Reply::new(503, "busy") } else { Reply::new(200, hello()) }).await;
     assert_eq!(ask(&at(&server.url, "openrouter")).await.unwrap().text, "hello");
     let received = server.received();

@@ -62,7 +62,7 @@ fn recursive_schemas_refer_to_definitions() {
 }
 
 #[test]
-fn what_holds_together_is_joined() {
+fn schemas_of_all_of_are_merged() {
     let schema = of_properties(json!({"who": {"allOf": [
         {"$ref": "#/$defs/named"},
         {"type": "object", "properties": {"age": {"type": "number", "minimum": 0}}},

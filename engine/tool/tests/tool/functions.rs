@@ -160,7 +160,7 @@ fn a_document_is_asked_for_once_however_often_it_is_loaded() {
 }
 
 #[test]
-fn what_shall_happen_next_is_what_the_function_said_last() {
+fn the_last_control_setting_of_a_function_counts() {
     let (context, _) = watched(true);
     assert_eq!(context.take_effects().after, None);
     context.after_execution(AfterExecution::Suspend);
