@@ -93,6 +93,7 @@ fn load_all(sources: &Sources) -> Result<(), Faults> {
     let rules = ModelRules {
         check_script: &check_script,
         providers: &baton_models::provider_names(),
+        media: baton_models::media_of,
         own_settings: &OWN_SETTINGS,
         refused_settings: &[],
     };
@@ -101,7 +102,13 @@ fn load_all(sources: &Sources) -> Result<(), Faults> {
 
 /// Loads without reading the scripts, which no mutation touches.
 fn load_but_scripts(sources: &Sources) -> Result<(), Faults> {
-    let rules = ModelRules { check_script: &|_| Vec::new(), providers: &[], own_settings: &OWN_SETTINGS, refused_settings: &[] };
+    let rules = ModelRules {
+        check_script: &|_| Vec::new(),
+        providers: &[],
+        media: baton_models::media_of,
+        own_settings: &OWN_SETTINGS,
+        refused_settings: &[],
+    };
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 

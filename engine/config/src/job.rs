@@ -65,6 +65,7 @@ impl<'s> Loader<'s> {
             models: models.models,
             providers: models.providers,
             provider_names: models.provider_names,
+            media: models.media,
             own_prices: models.own_prices,
             summary_model: form.summary_model.clone(),
             outage: form.outage_seconds.map(|seconds| std::time::Duration::from_secs(seconds.into())),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_types::config::{
-    ModelSpec, Origin, PERSON_MODEL, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided,
+    Media, ModelSpec, Origin, PERSON_MODEL, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided,
 };
 use baton_types::money::Price;
 use serde_json::{Map, Value};
@@ -30,6 +30,8 @@ pub struct ModelRules<'a> {
     pub check_script: &'a ScriptCheck,
     /// The providers that the program knows.
     pub providers: &'a [&'a str],
+    /// The documents that the models of a known provider take.
+    pub media: fn(&str) -> Media,
     /// Keys of requests that are the engine's to say, and no setting's.
     pub own_settings: &'a [&'a str],
     /// Settings that cannot be used unless they are `false` or `null`, each with the reason.
@@ -42,6 +44,8 @@ pub(crate) struct ReadModels {
     pub(crate) models: BTreeMap<String, ModelSpec>,
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
     pub(crate) provider_names: BTreeSet<String>,
+    /// The documents that the models of each provider take.
+    pub(crate) media: BTreeMap<String, Media>,
     /// Prices that the person sets, by `PROVIDER:MODEL`: no other name for the model changes them.
     pub(crate) own_prices: BTreeMap<String, Price>,
     fallbacks: Vec<NotedFallback>,
@@ -101,8 +105,11 @@ impl<'s> Loader<'s> {
     /// Reads the person's models and the job's. Of two models with a name the job's counts; of two ways to a provider the
     /// person's, since a job shall not send that person's key elsewhere.
     pub(crate) fn read_models(&mut self, rules: &ModelRules<'_>) -> ReadModels {
-        let mut read =
-            ReadModels { provider_names: rules.providers.iter().map(|&name| name.to_owned()).collect(), ..Default::default() };
+        let mut read = ReadModels {
+            provider_names: rules.providers.iter().map(|&name| name.to_owned()).collect(),
+            media: rules.providers.iter().map(|&name| (name.to_owned(), (rules.media)(name))).collect(),
+            ..Default::default()
+        };
         let mut files = Vec::new();
         for role in [Role::UserModels, Role::Models] {
             for source in self.sources.of(role) {
@@ -112,6 +119,7 @@ impl<'s> Loader<'s> {
                     let settings = self.provider(name, settings, source.origin, &file.text, rules);
                     read.provider_names.insert(name.clone());
                     if let Some(settings) = settings {
+                        read.media.entry(name.clone()).or_insert_with(|| (rules.media)(&settings.like));
                         read.providers.entry(name.clone()).or_insert(settings);
                     }
                 }

@@ -1,5 +1,6 @@
 //! The models of a task, and what their tokens cost.
 
+use baton_types::document::may_be_text;
 use baton_types::money::Price;
 
 use crate::limits_under;
@@ -19,6 +20,11 @@ impl Run {
         let own = self.model_name(task);
         let fallbacks = own.map_or(&[] as &[String], |own| self.configs.job.fallbacks(own));
         own.into_iter().chain(fallbacks.iter().map(String::as_str))
+    }
+
+    /// Whether every model that may be asked for `task` takes documents of this type.
+    pub(super) fn takes(&self, task: TaskIndex, mime_type: &str) -> bool {
+        may_be_text(mime_type) || self.model_names(task).all(|name| self.configs.job.media(name).takes(mime_type))
     }
 
     /// Returns the model of the open request of `task`: its own, or the fallback in use.

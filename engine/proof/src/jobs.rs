@@ -8,7 +8,7 @@ use std::time::Duration;
 use baton_types::call::AfterExecution;
 use baton_types::config::{
     Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule,
-    ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
+    Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -25,6 +25,7 @@ pub struct JobDraft {
     limits: Limits,
     prices: BTreeMap<String, Price>,
     fallbacks: BTreeMap<String, Vec<String>>,
+    modalities: BTreeMap<String, Modalities>,
     built: OnceCell<Arc<Configs>>,
 }
 
@@ -70,6 +71,7 @@ pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
         limits: Limits::default(),
         prices: BTreeMap::new(),
         fallbacks: BTreeMap::new(),
+        modalities: BTreeMap::new(),
         built: OnceCell::new(),
     }
 }
@@ -361,6 +363,12 @@ impl JobDraft {
         self
     }
 
+    /// Sets the documents that the model named `model` takes besides text.
+    pub fn takes(mut self, model: &str, images: bool, files: bool) -> Self {
+        self.modalities.insert(model.to_owned(), Modalities { images: Some(images), files: Some(files) });
+        self
+    }
+
     /// Joins the drafts as the loader would, once.
     pub fn build(&self) -> Arc<Configs> {
         Arc::clone(self.built.get_or_init(|| self.join()))
@@ -387,6 +395,7 @@ impl JobDraft {
                 models: self.models().map(|name| (name.clone(), self.model(name))).collect(),
                 providers: BTreeMap::new(),
                 provider_names: BTreeSet::new(),
+                media: BTreeMap::new(),
                 own_prices: BTreeMap::new(),
                 summary_model: None,
                 outage: None,
@@ -407,14 +416,16 @@ impl JobDraft {
     /// shell supplies the answers.
     fn model(&self, name: &str) -> ModelSpec {
         let price = self.prices.get(name).cloned();
-        if let Some(fallbacks) = self.fallbacks.get(name) {
+        let (fallbacks, modalities) = (self.fallbacks.get(name), self.modalities.get(name));
+        if fallbacks.is_some() || modalities.is_some() {
             let (provider, model) = ("acme".to_owned(), name.to_owned());
             let price = price.or_else(|| Some(Price::scripted()));
             return ModelSpec::Provided(ProvidedModel {
                 provider,
                 model,
                 price,
-                fallbacks: fallbacks.clone(),
+                fallbacks: fallbacks.cloned().unwrap_or_default(),
+                modalities: modalities.copied().unwrap_or_default(),
                 ..ProvidedModel::default()
             });
         }

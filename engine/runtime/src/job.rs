@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{Faults, ModelRules, Sources, Unconfigured, load};
-use baton_models::{OWN_SETTINGS, REFUSED_SETTINGS, check_script, provider_names};
+use baton_models::{OWN_SETTINGS, REFUSED_SETTINGS, check_script, media_of, provider_names};
 use baton_tool::ToolFunction;
 use baton_tool::measure::measure;
 use baton_types::config::{Configs, Job, JobDocument, JobInput, Origin};
@@ -154,6 +154,7 @@ pub fn load_configs(
         &ModelRules {
             check_script: &check_script,
             providers: &provider_names(),
+            media: media_of,
             own_settings: &OWN_SETTINGS,
             refused_settings: &REFUSED_SETTINGS,
         },

@@ -1,6 +1,6 @@
 //! Measuring contents: the facts of a document, made once from its bytes and then recorded.
 
-use baton_types::document::ContentFacts;
+use baton_types::document::{ContentFacts, is_zip_package, may_be_text};
 use baton_types::estimate::content_tokens;
 use baton_types::id::ContentHash;
 use baton_types::path::DocumentPath;
@@ -180,12 +180,6 @@ fn is_text(essence: &str) -> bool {
     }
 }
 
-/// Whether documents of this type are ZIP archives.
-fn is_zip_package(essence: &str) -> bool {
-    ["application/vnd.openxmlformats", "application/vnd.oasis.opendocument"].iter().any(|prefix| essence.starts_with(prefix))
-        || essence == "application/epub+zip"
-}
-
 /// Returns the media type by content and extension, in that order.
 fn mime_type(path: &DocumentPath, is_text: bool, by_content: Option<&str>) -> String {
     let by_extension = mime_guess::from_path(path.as_str()).first_raw();
@@ -211,33 +205,6 @@ fn is_mime_type(text: &str) -> bool {
     text.len() <= MIME_TYPE_CHARACTERS
         && parameters.chars().all(|character| character.is_ascii_graphic() || character == ' ')
         && essence.trim().split_once('/').is_some_and(|(kind, subtype)| name(kind) && name(subtype))
-}
-
-/// Whether content of this media type may be UTF-8 text. Extensions such as `.ts` mean a film to one and a program to
-/// another; the bytes decide.
-fn may_be_text(mime_type: &str) -> bool {
-    let binary_application = [
-        "octet-stream",
-        "pdf",
-        "zip",
-        "x-zip-compressed",
-        "java-archive",
-        "gzip",
-        "x-gzip",
-        "x-executable",
-        "vnd.sqlite3",
-        "wasm",
-        "x-tar",
-        "msword",
-    ];
-    match mime_type.split_once('/') {
-        Some(("image", subtype)) => subtype.contains("svg"),
-        Some(("audio" | "video" | "font", _)) => false,
-        Some(("application", subtype)) => {
-            !binary_application.contains(&subtype) && !is_zip_package(mime_type) && !subtype.starts_with("vnd.ms-")
-        }
-        _ => true,
-    }
 }
 
 /// Returns the kind of data, with the size of an image if its header has it.

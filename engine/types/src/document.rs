@@ -45,16 +45,37 @@ pub struct ContentFacts {
     pub summary: String,
 }
 
-/// Whether no model takes content of this type as it is: archives, packages of office programs, sound and film. Tools read
-/// them.
-pub fn is_for_tools(mime_type: &str) -> bool {
-    const TYPES: [&str; 6] = ["octet-stream", "zip", "gzip", "x-tar", "msword", "epub+zip"];
-    const FAMILIES: [&str; 3] = ["vnd.openxmlformats-officedocument.", "vnd.oasis.opendocument.", "vnd.ms-"];
+/// Whether content of this media type may be UTF-8 text. Extensions such as `.ts` mean a film to one and a program to
+/// another; the bytes decide.
+pub fn may_be_text(mime_type: &str) -> bool {
+    let binary_application = [
+        "octet-stream",
+        "pdf",
+        "zip",
+        "x-zip-compressed",
+        "java-archive",
+        "gzip",
+        "x-gzip",
+        "x-executable",
+        "vnd.sqlite3",
+        "wasm",
+        "x-tar",
+        "msword",
+    ];
     match mime_type.split_once('/') {
-        Some(("audio" | "video" | "font", _)) => true,
-        Some(("application", subtype)) => TYPES.contains(&subtype) || FAMILIES.iter().any(|family| subtype.starts_with(family)),
-        _ => false,
+        Some(("image", subtype)) => subtype.contains("svg"),
+        Some(("audio" | "video" | "font", _)) => false,
+        Some(("application", subtype)) => {
+            !binary_application.contains(&subtype) && !is_zip_package(mime_type) && !subtype.starts_with("vnd.ms-")
+        }
+        _ => true,
     }
+}
+
+/// Whether documents of this type are ZIP archives.
+pub fn is_zip_package(essence: &str) -> bool {
+    ["application/vnd.openxmlformats", "application/vnd.oasis.opendocument"].iter().any(|prefix| essence.starts_with(prefix))
+        || essence == "application/epub+zip"
 }
 
 /// Returns the content of a document that holds `output`, its MIME type and the ending of its path: a string as plain text,

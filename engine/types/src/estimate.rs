@@ -1,6 +1,6 @@
 //! Estimates of tokens from bytes. They are marked "≈" wherever a person sees them and are never recounted.
 
-use crate::document::is_for_tools;
+use crate::config::Media;
 
 /// Bytes of text that make about one token. OpenAI's help pages give four characters of English a token;
 /// an exact tokenizer costs about 120 ms and 70 MB to load, and would be exact for one vendor only.
@@ -21,7 +21,7 @@ pub const fn text_bytes(tokens: u64) -> u64 {
 
 /// Returns the estimate for a content of `mime_type`. It is 0 for a content that only tools read: no model is shown its bytes.
 pub fn content_tokens(mime_type: &str, bytes: u64) -> u64 {
-    if is_for_tools(mime_type) {
+    if !Media::ALL.takes(mime_type) {
         return 0;
     }
     if mime_type.starts_with("image/") && mime_type != "image/svg+xml" { TOKENS_PER_IMAGE } else { text_tokens(bytes) }

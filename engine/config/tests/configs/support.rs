@@ -200,6 +200,7 @@ pub(crate) fn rules() -> ModelRules<'static> {
     ModelRules {
         check_script: &check_script,
         providers: &["acme", "local"],
+        media: |_| baton_types::config::Media::ALL,
         own_settings: &["messages"],
         refused_settings: &[("later", "nothing waits")],
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use baton_types::call::KeptOutput;
-use baton_types::document::{Content, ContentFacts, is_for_tools, output_content};
+use baton_types::document::{Content, ContentFacts, output_content};
 use baton_types::entry::{Bundle, KeptResult, ModelRequested};
 use baton_types::estimate::text_tokens;
 
@@ -149,7 +149,7 @@ impl Run {
                     }
                     match fresh.content {
                         FreshContent::Document { exceeds_edge: true, .. } => left_out.push(place),
-                        _ if is_for_tools(&version.content.mime_type) => left_out.push(place),
+                        _ if !self.takes(task, &version.content.mime_type) => left_out.push(place),
                         _ => wanted.push((version.content.token_count, fresh.position, place)),
                     }
                 }

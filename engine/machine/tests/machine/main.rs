@@ -24,6 +24,7 @@ mod late;
 mod lengths;
 mod limits;
 mod long_outputs;
+mod media;
 mod mixtures;
 mod oracle;
 mod outages;

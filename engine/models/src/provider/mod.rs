@@ -23,7 +23,7 @@ pub use endpoint::{Endpoint, Timeouts, runs_here};
 pub use health::{Health, HealthError};
 pub use model::ProviderModel;
 pub use offers::turned_down;
-pub use profile::{HeldResults, KeyRule, PROFILES, Profile, provider_names};
+pub use profile::{HeldResults, KeyRule, PROFILES, Profile, media_of, provider_names};
 pub use retry::Retries;
 
 use self::client::Client;

@@ -1,6 +1,7 @@
 //! The providers that the program knows, a row each.
 
 use baton_schema::provider::{OfferLimits, Target};
+use baton_types::config::Media;
 
 use crate::wire::{Cache, Dialect, Features};
 
@@ -257,6 +258,14 @@ pub static PROFILES: [Profile; 19] = [
 /// Returns the names of all providers, in order.
 pub fn provider_names() -> Vec<&'static str> {
     PROFILES.iter().map(|profile| profile.name).collect()
+}
+
+/// Returns the documents that the models of the provider called `name` take, unless a config declares others.
+pub fn media_of(name: &str) -> Media {
+    Profile::named(name).map_or(Media::ALL, |profile| {
+        let Features { images, files, .. } = profile.features;
+        Media { images, files }
+    })
 }
 
 impl Profile {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use baton_types::call::{CallError, CallStatus, ModelCall};
+use baton_types::config::IMAGES;
 use baton_types::document::{Content, DocumentVersion};
 use baton_types::entry::{Notice, Said as SaidMeanwhile};
 use baton_types::id::{CallId, ContentHash};
@@ -105,8 +106,7 @@ impl Document<'_> {
 
     /// Returns the base64 of an image that providers can look at.
     pub fn image(&self) -> Option<&str> {
-        let kinds = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-        self.data("base64").filter(|_| kinds.contains(&self.media_type()))
+        self.data("base64").filter(|_| IMAGES.contains(&self.media_type()))
     }
 
     /// Returns the base64 of a PDF.

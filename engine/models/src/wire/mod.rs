@@ -34,7 +34,7 @@ pub use stream::StreamDecoder;
 use std::sync::Arc;
 
 use baton_schema::provider::{CompiledTool, Target};
-use baton_types::config::Modalities;
+use baton_types::config::{Media, Modalities};
 use baton_types::message::FRAME_NOTE;
 use serde_json::{Map, Value, json};
 
@@ -122,7 +122,7 @@ impl Cache {
 impl Features {
     /// Returns the same features for a model whose config declares its modalities.
     pub fn of_model(self, modalities: Modalities) -> Self {
-        let (images, files) = (modalities.images.unwrap_or(self.images), modalities.files.unwrap_or(self.files));
+        let Media { images, files } = Media { images: self.images, files: self.files }.with(modalities);
         Self { images, files, ..self }
     }
 

@@ -58,7 +58,13 @@ fn built_in() -> Vec<std::sync::Arc<ToolDefinition>> {
     let job = json!({"job_id": "j", "description": "Offers.", "root": "all", "request": "Go."});
     sources.add(Role::Agent, "agents/all.json", agent.to_string());
     sources.add(Role::Job, "job.json", job.to_string());
-    let rules = ModelRules { check_script: &|_| Vec::new(), providers: &["p"], own_settings: &[], refused_settings: &[] };
+    let rules = ModelRules {
+        check_script: &|_| Vec::new(),
+        providers: &["p"],
+        media: |_| baton_types::config::Media::ALL,
+        own_settings: &[],
+        refused_settings: &[],
+    };
     let configs = load(&sources, &[], Unconfigured::Reading, &rules).unwrap_or_else(|faults| panic!("{faults}"));
     configs.agents["all"].offered.tools().to_vec()
 }

@@ -23,7 +23,7 @@ use crate::money::Price;
 use crate::path::DocumentPath;
 use crate::schema::{CompileSchema, Schema};
 
-pub use model::{Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
+pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
 pub use reach::{Origin, Reach, Target};
@@ -65,6 +65,8 @@ pub struct Job {
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The names of all providers.
     pub provider_names: BTreeSet<String>,
+    /// The documents that the models of each provider take.
+    pub media: BTreeMap<String, Media>,
     /// Prices set by the person, by `PROVIDER:MODEL`.
     pub own_prices: BTreeMap<String, Price>,
     /// The model that summarises texts written by tools.

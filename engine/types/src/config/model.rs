@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::Job;
 use super::reach::Origin;
+use crate::document::may_be_text;
 use crate::money::Price;
 
 /// The default time for which a request is retried while its provider is away.
@@ -104,6 +105,35 @@ pub struct Modalities {
     pub files: Option<bool>,
 }
 
+/// Documents that a model takes besides text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// Images of the types in [`IMAGES`].
+    pub images: bool,
+    /// PDF documents.
+    pub files: bool,
+}
+
+/// The types of images that models take.
+pub const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+impl Media {
+    /// Everything that any model takes.
+    pub const ALL: Self = Self { images: true, files: true };
+
+    /// Returns the media of a model whose config declares its modalities.
+    #[must_use]
+    pub fn with(self, modalities: Modalities) -> Self {
+        Self { images: modalities.images.unwrap_or(self.images), files: modalities.files.unwrap_or(self.files) }
+    }
+
+    /// Whether a document of this type can be shown.
+    pub fn takes(self, mime_type: &str) -> bool {
+        let essence = mime_type.split(';').next().unwrap_or_default().trim();
+        if essence == "application/pdf" { self.files } else { may_be_text(essence) || (self.images && IMAGES.contains(&essence)) }
+    }
+}
+
 /// Whether an address has more than a host, a port and a path: a user with a password, or a query. Addresses are shown.
 pub fn may_hold_key(address: &str) -> bool {
     address.contains(['@', '?', '#'])
@@ -121,6 +151,16 @@ impl Job {
             Some(model) => matches!(model, ModelSpec::Provided(_)),
             None => name.split_once(':').is_some_and(|(provider, _)| self.provider_names.contains(provider)),
         }
+    }
+
+    /// Returns the documents that the model called `name` takes; all for a model that is not of a provider.
+    pub fn media(&self, name: &str) -> Media {
+        let (provider, modalities) = match self.models.get(name) {
+            Some(ModelSpec::Provided(model)) => (model.provider.as_str(), model.modalities),
+            Some(ModelSpec::Scripted { .. }) => return Media::ALL,
+            None => (name.split_once(':').map_or(name, |(provider, _)| provider), Modalities::default()),
+        };
+        self.media.get(provider).copied().unwrap_or(Media::ALL).with(modalities)
     }
 
     /// Returns the context window of the model called `name` in tokens, if a config sets one.

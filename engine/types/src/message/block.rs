@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Message, Part};
 use crate::call::CallError;
 use crate::document::Content;
-use crate::document::{DocumentRef, DocumentVersion, is_for_tools};
+use crate::document::{DocumentRef, DocumentVersion, may_be_text};
 use crate::entry::{Notice, ReminderReason, Said};
 use crate::id::{AgentId, ContentHash};
 use crate::json::Json;
@@ -135,8 +135,8 @@ enum Block<'a> {
 /// Note on a document whose content did not fit into the request.
 const TOO_LONG: &str = "there is no room for the content here; read the parts that you need";
 
-/// Note on a document of a type that no model takes.
-const FOR_TOOLS: &str = "you are not shown documents of this type; tools can read them, some as text by page, lines or block";
+/// Note on a document that is not text: there is no room for it, or a model does not take its type.
+const FOR_TOOLS: &str = "the content is not shown here; tools can read it, some as text by page, lines or block";
 
 /// Note on a document whose content the conversation has already.
 const REPEATED: &str = "the content of this version is in an earlier part of this conversation";
@@ -187,7 +187,7 @@ impl<'a> Block<'a> {
             },
             Part::Document(version) if is_image(version) => Self::Image(Record::of(version, None)),
             Part::Document(version) => Self::Document(Record::of(version, None)),
-            Part::Pointer(version) if is_for_tools(&version.content.mime_type) => {
+            Part::Pointer(version) if !may_be_text(&version.content.mime_type) => {
                 Self::DocumentPointer(Record::of(version, Some(FOR_TOOLS)))
             }
             Part::Pointer(version) => Self::DocumentPointer(Record::of(version, Some(TOO_LONG))),
