@@ -143,7 +143,7 @@ impl Session<'_> {
                 () = interruptions.next() => self.happened(Event::Interrupted).await,
                 () = person::input_ended(), if !input_ended => {
                     input_ended = true;
-                    self.say(&[text!("  {}", style::bad("standard input has ended, so nobody answers for the model; the run stops"))]);
+                    self.say(&[text!("  {}", style::bad("standard input has ended and no more answers can come; the run stops"))]);
                     self.happened(Event::InputEnded).await;
                 }
                 () = at(frame), if frame.is_some() => {

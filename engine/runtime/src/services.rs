@@ -102,7 +102,7 @@ impl Services {
         let in_turn: BTreeSet<&str> = with_fallbacks.chain(fallbacks).collect();
         let named = configs.job.models.keys().map(String::as_str);
         for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
-            // The script of another start, such as that of a fork's original, answers nobody.
+            // The script of another start, such as that of a fork's original, has no part in this run.
             if self.models.contains_key(name) || (name == RUN_SCRIPT && stand_in != Some(RUN_SCRIPT)) {
                 continue;
             }

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::call::ModelCall;
-use crate::config::Invocation;
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::message::Message;
@@ -38,7 +37,7 @@ pub struct ModelRequest {
     pub tools: Arc<[Arc<ToolDefinition>]>,
     /// The agent's settings (temperature and the like), as written in its config.
     pub settings: Json,
-    /// How the model calls tools.
+    /// The model's way to call tools.
     pub invocation: Invocation,
     /// Schema that a text without calls must meet, if the request has one. A provider may enforce it.
     pub result_schema: Option<Json>,
@@ -149,6 +148,17 @@ pub struct Answered {
     /// The cost as the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,
+}
+
+/// An agent's way to call tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Invocation {
+    /// By the tool calls of its provider.
+    #[default]
+    Native,
+    /// By JSON in its text. The model needs no tool calling.
+    Universal,
 }
 
 /// Why a model stopped.

@@ -33,7 +33,7 @@ pub struct AgentForm {
     /// The tools it may use: their ids, or ids with approvals and descriptions; `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
     pub tools: Vec<GrantForm>,
-    /// How its model calls tools: by the tool calls of its provider (`native`, the default), or by JSON in its text
+    /// Its way to call tools: by the tool calls of its provider (`native`, the default), or by JSON in its text
     /// (`universal`), for models without tool calling.
     #[serde(default)]
     pub invocation: Option<Invocation>,

@@ -1,4 +1,4 @@
-//! Whether an envelope is a copy of text that came from elsewhere: a document, a result, a request or a question.
+//! Detection of copies: envelopes whose text comes from a document, a result, a request or a question.
 
 use baton_types::message::{Message, Part, Role, contents_of};
 use baton_types::model::ModelRequest;

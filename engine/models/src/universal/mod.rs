@@ -31,7 +31,7 @@ use crate::model::{Attempt, ContentSource, Model};
 
 pub use catalog::standard;
 
-/// The tool name of a malformed call that stands for an answer without a readable envelope.
+/// The tool name of the malformed call that replaces an answer without a readable envelope.
 const UNREADABLE: &str = "agent.response.v1";
 
 /// Number of characters that the call of an unreadable answer repeats.

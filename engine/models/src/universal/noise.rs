@@ -124,7 +124,7 @@ fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
             [b'"', ..] => (Kind::String, string_length(rest)),
             [b'/', b'/', ..] => (Kind::Comment, rest.find('\n').unwrap_or(rest.len())),
             [b'/', b'*', ..] => (Kind::Comment, rest.find("*/").map_or(rest.len(), |end| end + 2)),
-            // At most one bracket a token, so that whoever stops at a bracket has read nothing behind it.
+            // A token has one bracket at most, so that a search that ends at a bracket reads nothing behind it.
             [_, ..] => {
                 let first = rest.chars().next().map_or(0, char::len_utf8);
                 (Kind::Code, rest[first..].find(['"', '/', '{', '}', '[', ']']).map_or(rest.len(), |next| first + next))

@@ -23,6 +23,7 @@ use crate::money::Price;
 use crate::path::DocumentPath;
 use crate::schema::{CompileSchema, Schema};
 
+pub use crate::model::Invocation;
 pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
@@ -122,7 +123,7 @@ pub struct Agent {
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
     /// The approvers that its grants name, by tool.
     pub approvals: BTreeMap<ToolId, Approver>,
-    /// How it calls tools.
+    /// Its way to call tools.
     pub invocation: Invocation,
     /// The meaning of a turn without calls.
     pub on_text: OnText,
@@ -178,17 +179,6 @@ pub fn output_tokens(settings: &Map<String, Value>) -> u64 {
 
 /// Upper bound of the bytes of the text that explains universal invocation, without the list of tools.
 pub const STANDARD_BYTES: usize = 2_000;
-
-/// How an agent's model calls tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Invocation {
-    /// By the tool calls of its provider.
-    #[default]
-    Native,
-    /// By JSON in its text. The model needs no tool calling.
-    Universal,
-}
 
 /// The meaning of a turn without calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -139,7 +139,7 @@ pub struct ModelAnswered {
     pub calls: Vec<Arc<ModelCall>>,
     /// Why it stopped.
     pub finish: FinishReason,
-    /// What the turn is for its task.
+    /// Role of the turn in its task.
     #[serde(default, skip_serializing_if = "TurnKind::is_work")]
     pub kind: TurnKind,
     /// The hash of the request it answered, so that replay can prove byte-identical requests.
@@ -156,7 +156,7 @@ pub struct ModelAnswered {
     pub recorded: Option<ForkPoint>,
 }
 
-/// What a turn is for its task.
+/// The role of a turn in its task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnKind {
