@@ -129,7 +129,7 @@ pub struct TaskBook {
     live_questions: u32,
     /// Documents that were handed to this task, by the call's result or with the request.
     pub injected: Vec<DocumentRef>,
-    /// Those of them that its next request shows for the first time.
+    /// The injected documents that its next request shows for the first time.
     pub brought: Vec<DocumentRef>,
     /// The versions that it wrote or that a request showed to it: the bases of its writes.
     known: BTreeMap<String, u32>,

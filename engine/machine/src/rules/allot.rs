@@ -213,6 +213,9 @@ impl Draft<'_> {
 
     /// Writes the results and records that share one document.
     fn bundle(&mut self, task: TaskIndex, bundled: &Bundled) -> Option<Box<Bundle>> {
+        if bundled.results.is_empty() && bundled.documents.is_empty() {
+            return None;
+        }
         let fresh = self.task(task).fresh();
         let results = bundled.results.iter().filter_map(|place| match &fresh[*place].content {
             FreshContent::Result { call, tool, result, .. } => Some((call.clone(), tool, result)),
@@ -231,9 +234,6 @@ impl Draft<'_> {
             })).collect::<Vec<_>>(),
         });
         let calls: Vec<CallId> = results.into_iter().map(|(call, _, _)| call).collect();
-        if calls.is_empty() && bundled.documents.is_empty() {
-            return None;
-        }
         let summary = format!("the results of {} calls and the records of {} documents", calls.len(), bundled.documents.len());
         let content = output_content(&Json::from(content));
         let description = "Results and records for which a request had no room".to_owned();

@@ -100,7 +100,7 @@ fn lines(report: &VersionReport<'_>, version: &DocumentVersion) -> Vec<Text> {
     lines
 }
 
-/// How a request shows a version.
+/// The form of a version in a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     /// Whole.
