@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use baton_types::config::{Agent, Configs, Join, MasterRule, ModelSpec, OnText};
+use baton_types::config::{Agent, Configs, Invocation, Join, MasterRule, ModelSpec, OnText};
 use baton_types::id::AgentId;
 use baton_types::limits::Limits;
 use baton_types::tool_type::ToolType;
@@ -119,6 +119,9 @@ impl JobPage<'_> {
             MasterRule::Person => "a person",
         };
         row("asks", master);
+        if agent.invocation == Invocation::Universal {
+            row("calls tools", "by JSON in its text");
+        }
         let on_text = match agent.on_text {
             OnText::Handoff => "is the result",
             OnText::Remind => "is answered with a reminder to use a tool",

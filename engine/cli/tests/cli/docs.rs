@@ -38,7 +38,7 @@ fn job(folder: &Folder, name: &str, tool: &Value) {
     });
     folder.job(name, agents, json!({"lead": {"turns": [{"text": "Done."}]}}), more);
     let analyst = json!({
-        "agent_id": "analyst", "description": "Analyses data.", "model": "scripted", "system_prompt": "Count.", "limits": {"turns": 7},
+        "agent_id": "analyst", "description": "Analyses data.", "model": "scripted", "system_prompt": "Count.", "limits": {"turns": 7}, "invocation": "universal",
         "result_schema": {"type": "object", "properties": {"lines": {"type": "integer"}}, "required": ["lines"]},
         "tools": ["handoff", "ask_master", {
             "tool": "count_lines", "approval": "person", "description": "Counts the lines of a report.",
@@ -86,7 +86,7 @@ fn the_pages_of_a_job_describe_its_tools_and_agents() {
         "| `what` | string, one of `\"lines\"` `\"words\"` | no | `\"lines\"` | Things to count |\n",
         "| `data/a.csv` | raw | The data |\n",
         "\n### `analyst`\n\nAnalyses data.\n",
-        "| model | `scripted`: a script |\n| may call | no agent |\n| called by | [`lead`](#lead) |\n| asks | the agent that called it |\n",
+        "| model | `scripted`: a script |\n| may call | no agent |\n| called by | [`lead`](#lead) |\n| asks | the agent that called it |\n| calls tools | by JSON in its text |\n",
         "| limits of a task | `turns` 7, ",
         "| [`count_lines`](TOOLS.md#count_lines) | `function_tool` | a person | Counts the lines of a report. |\n",
         "\nIts input, from `route_to_analyst`:\n\n| parameter |",

@@ -60,8 +60,14 @@ pub(super) fn read(text: &str) -> Reading<'_> {
     }
 }
 
+/// Whether `value` was meant as an envelope, or as a request without one.
 fn is_envelope(value: &Value) -> bool {
-    value.as_object().is_some_and(|object| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key)))
+    value.as_object().is_some_and(|object| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key))) || is_request(value)
+}
+
+/// Whether `value` is a request of a call, as envelopes list them.
+fn is_request(value: &Value) -> bool {
+    value.get("tool").is_some_and(Value::is_string) && (value.get("input").is_some() || value.get("requestId").is_some())
 }
 
 /// Whether `value` is an envelope, or directly holds one.
@@ -98,6 +104,7 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
         }
         Some(Value::String(action)) if action == "invoke_tool" => Ok((String::new(), vec![value.clone()])),
         Some(action) => Err(format!("the action {} is unknown; send \"create\"", shown(action))),
+        None if is_request(value) => Err("a call belongs into the list \"tool_requests\"".to_owned()),
         None => match value {
             Value::Object(context) if !context.contains_key("breadcrumb") => answer(context),
             _ => Err("\"action\": \"create\" is missing".to_owned()),
