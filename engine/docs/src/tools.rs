@@ -40,7 +40,7 @@ pub fn tools_page(introduction: &Introduction<'_>, tools: &[DescribedTool]) -> S
     for tool_type in ToolType::ALL {
         let of_type: Vec<_> = tools.iter().filter(|described| described.tool.tool_type == tool_type).collect();
         if !of_type.is_empty() {
-            let _infallible = write!(page, "\n## `{tool_type}`\n");
+            let _infallible = write!(page, "\n## Type `{tool_type}`\n");
         }
         for described in of_type {
             let _infallible = write!(page, "\n### {}\n\n", heading(described, tools));

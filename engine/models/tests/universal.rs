@@ -150,6 +150,17 @@ fn an_envelope_that_cannot_be_used_teaches_why() {
         (format!("The document has \"{short}\"."), "within quotation marks"),
         (short[..short.len() - 1].to_owned(), "ends before its last closing bracket"),
         (short.replace("\"tool\":", "\"tool\""), "the JSON cannot be read"),
+        (
+            json!({"message": "I add.", "toolRequests": [sum()], "tool_requests": []}).to_string(),
+            "the key \"toolRequests\" is unknown",
+        ),
+        (full(&json!([])).to_string().replace("\"tool_requests\"", "\"tool_request\""), "the key \"tool_request\" is unknown"),
+        (
+            json!({"action": "create", "breadcrumb": {"schema_name": "agent.response.v1", "context": {}}, "tool_requests": []})
+                .to_string(),
+            "belongs into \"context\"",
+        ),
+        (json!({"name": "calculator", "arguments": {"expression": "1"}}).to_string(), "belongs into the list"),
         (sum().to_string(), "belongs into the list \"tool_requests\""),
         (format!("{}\n{}", sum(), sum()), "several JSON objects"),
         (json!({"action": "delete"}).to_string(), "the action \"delete\" is unknown"),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_types::id::{MAX_AGENT_ID_LENGTH, MAX_ID_LENGTH};
+use baton_types::principal::RESERVED_AGENT_IDS;
 use baton_types::tool_type::ToolType;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
@@ -245,6 +246,10 @@ fn config(name: &str, folder: &Path, place: &Place, command: Option<String>) -> 
 
 fn agent(name: &str, home: Home<'_>, place: &Place) -> Result<(), Failure> {
     check_id("an agent", name, MAX_AGENT_ID_LENGTH)?;
+    if RESERVED_AGENT_IDS.contains(&name) {
+        let message = format!("the agent id \"{name}\" is reserved; choose another, such as {name}_agent");
+        return Err(Failure::Usage(message));
+    }
     let folder = home.folder(place)?;
     let model = match home {
         // Each job that uses the agent names the model.
@@ -353,11 +358,13 @@ fn job_here(place: &Place) -> Result<PathBuf, Failure> {
 
 /// Returns the `$schema` of a file in `folder`: the project's copy, or the engine's own inside its repository.
 fn schema(kind: &str, folder: &Path, place: &Place) -> String {
-    let root = folder.ancestors().find(|root| root.join("schemas").is_dir() || root.join("generated-docs").is_dir());
+    let file = format!("{kind}.schema.json");
+    let has = |root: &Path, name: &str| root.join(name).join(&file).is_file();
+    let root = folder.ancestors().find(|root| root.join("schemas").is_dir() || has(root, "generated-docs"));
     let root = root.unwrap_or_else(|| place.project());
-    let name = if root.join("generated-docs").is_dir() { "generated-docs" } else { "schemas" };
+    let name = if has(root, "generated-docs") { "generated-docs" } else { "schemas" };
     let depth = folder.strip_prefix(root).map_or(1, |below| below.components().count());
-    format!("{}{name}/{kind}.schema.json", "../".repeat(depth))
+    format!("{}{name}/{file}", "../".repeat(depth))
 }
 
 fn pretty(value: &Value) -> String {

@@ -19,6 +19,8 @@ pub(super) struct Draft {
     folder: PathBuf,
     lines: Vec<String>,
     calls: Vec<ModelCall>,
+    /// Whether the last call that was typed is not in the turn.
+    lacks_line: bool,
 }
 
 /// The meaning of a line.
@@ -37,7 +39,7 @@ pub(super) enum Step {
 impl Draft {
     /// Returns an empty turn that may call `tools`. `@FILE` is read from `folder`.
     pub(super) fn new(tools: Arc<[Arc<ToolDefinition>]>, folder: PathBuf) -> Self {
-        Self { tools, folder, lines: Vec::new(), calls: Vec::new() }
+        Self { tools, folder, lines: Vec::new(), calls: Vec::new(), lacks_line: false }
     }
 
     /// Returns true if the turn has neither text nor calls.
@@ -54,13 +56,24 @@ impl Draft {
             "" if self.is_empty() => {
                 return Step::Fault("the turn is empty; type a text or a call first, or ? for help".to_owned());
             }
+            // Without the line that was left out, the rest may end the task.
+            "" if std::mem::take(&mut self.lacks_line) => {
+                let fault = "a line was left out; type it again, or send the turn without it by another empty line";
+                return Step::Fault(fault.to_owned());
+            }
             "" => return Step::Send,
             "?" | "help" => return Step::Help,
             _ => {}
         }
         match self.call(line.trim()) {
-            Some(Ok(call)) => self.calls.push(call),
-            Some(Err(fault)) => return Step::Fault(fault),
+            Some(Ok(call)) => {
+                self.calls.push(call);
+                self.lacks_line = false;
+            }
+            Some(Err(fault)) => {
+                self.lacks_line = true;
+                return Step::Fault(fault);
+            }
             None => self.lines.push(line.strip_prefix('\\').unwrap_or(line).to_owned()),
         }
         Step::More
@@ -77,6 +90,9 @@ impl Draft {
         let is_part = |character: char| character.is_ascii_alphanumeric() || "_-.".contains(character);
         let (name, rest) = line.split_at(line.find(|character| !is_part(character)).unwrap_or(line.len()));
         let input = rest.trim_start();
+        if rest.starts_with('(') && self.tools.iter().any(|tool| names(tool).any(|known| known == name)) {
+            return Some(Err(format!("{name} was not called: write {name} {{…}}, without parentheses")));
+        }
         let is_separate = input.len() < rest.len();
         let is_call = input.starts_with('{') || (is_separate && input.starts_with('@'));
         if name.is_empty() || !(is_call || input.is_empty()) {
@@ -156,6 +172,19 @@ mod tests {
             Step::Fault(fault) => fault,
             step => panic!("{step:?} is no fault"),
         }
+    }
+
+    #[test]
+    fn a_turn_without_a_line_that_was_left_out_is_sent_only_on_purpose() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut draft = draft(folder.path());
+        assert_eq!(draft.add("I echo."), Step::More);
+        assert!(fault(draft.add("echo({\"message\": \"a\"})")).contains("without parentheses"));
+        assert!(fault(draft.add("")).contains("a line was left out"));
+        assert_eq!(draft.add(""), Step::Send);
+        assert!(fault(draft.add("echo {")).contains("not JSON"));
+        assert_eq!(draft.add("echo {}"), Step::More);
+        assert_eq!(draft.add(""), Step::Send, "the call was typed again");
     }
 
     #[test]

@@ -47,6 +47,11 @@ fn every_command_prints_the_documented_keys_and_a_version() {
     print("show --task", 0, &["show", "@last", "--task", "0/1.1"]);
     print("show --messages", 0, &["show", "@last", "--task", "0", "--messages"]);
     print("doc ls", 0, &["doc", "ls", "@last"]);
+    print("doc log", 0, &["doc", "log", "out/page.md", "@last"]);
+    print("doc cat", 0, &["doc", "cat", "@last", "out/page.md"]);
+    print("doc cat --blocks", 0, &["doc", "cat", "@last", "out/page.md", "--blocks"]);
+    print("doc diff", 0, &["doc", "diff", "@last", "out/page.md"]);
+    print("doc export", 0, &["doc", "export", "@last", "--out", "exported"]);
     print("graph", 0, &["graph", "@last"]);
     print("replay", 0, &["replay", "@last"]);
     print("diff", 0, &["diff", "@last", "@last"]);
@@ -58,6 +63,8 @@ fn every_command_prints_the_documented_keys_and_a_version() {
     print("tool show", 0, &["tool", "show", "echo"]);
     print("tool test", 0, &["tool", "test", "echo"]);
     print("tool call", 0, &["tool", "call", "echo", "--message", "x"]);
+    folder.write("foreign.json", r#"[{"name": "foreign", "description": "A tool.", "inputSchema": {"type": "object"}}]"#);
+    print("tool import", 0, &["tool", "import", "foreign.json", "--out", "imported"]);
     print("verify", 0, &["verify"]);
     print("verify RUN", 0, &["verify", "@last"]);
     print("ps", 0, &["ps"]);

@@ -16,7 +16,9 @@ pub(super) async fn is_copied(envelope: &str, request: &ModelRequest, contents: 
         }
         for hash in contents_of(message) {
             let content = contents.content(hash).await?;
-            if std::str::from_utf8(&content).is_ok_and(|text| holds(text, &envelope)) {
+            let Ok(text) = std::str::from_utf8(&content) else { continue };
+            let holds_it = |value: Value| output_holds(&value, &envelope);
+            if holds(text, &envelope) || serde_json::from_str(text).is_ok_and(holds_it) {
                 return Ok(true);
             }
         }

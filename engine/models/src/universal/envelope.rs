@@ -13,6 +13,9 @@ const ANSWER: &str = "agent.response.v1";
 /// Keys that make an object an envelope.
 const ENVELOPE_KEYS: [&str; 3] = ["action", "breadcrumb", "tool_requests"];
 
+/// Keys of an answer: those of seed 000, and two that the schema of `agent.response.v1` has beside them.
+const ANSWER_KEYS: [&str; 4] = ["message", "tool_requests", "created_breadcrumbs", "metadata"];
+
 /// A model's text, read.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reading<'a> {
@@ -65,9 +68,11 @@ fn is_envelope(value: &Value) -> bool {
     value.as_object().is_some_and(|object| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key))) || is_request(value)
 }
 
-/// Whether `value` is a request of a call, as envelopes list them.
+/// Whether `value` is a request of a call: as envelopes list them, or as other protocols write them.
 fn is_request(value: &Value) -> bool {
-    value.get("tool").is_some_and(Value::is_string) && (value.get("input").is_some() || value.get("requestId").is_some())
+    let has_name = |key: &str| value.get(key).is_some_and(Value::is_string);
+    let has_any = |keys: &[&str]| keys.iter().any(|key| value.get(key).is_some());
+    (has_name("tool") && has_any(&["input", "requestId"])) || (has_name("name") && has_any(&["arguments", "parameters"]))
 }
 
 /// Whether `value` is an envelope, or directly holds one.
@@ -82,7 +87,7 @@ fn has_envelope(value: &Value) -> bool {
 
 /// Whether a text that cannot be read as JSON was meant as an envelope.
 fn looks_like_envelope(text: &str) -> bool {
-    ["\"tool_requests\"", "\"breadcrumb\"", "\"action\""].iter().any(|key| text.contains(key))
+    ["\"tool_requests\"", "\"breadcrumb\""].iter().any(|key| text.contains(key))
 }
 
 /// Returns the message and the requests of an envelope, or the reason why it cannot be used.
@@ -96,6 +101,9 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
                 Some(Value::String(name)) if name == ANSWER => {}
                 Some(name) => return Err(format!("\"schema_name\" is {}; only \"{ANSWER}\" can be sent", shown(name))),
                 None => return Err(format!("\"schema_name\" is missing; send \"{ANSWER}\"")),
+            }
+            if value.get("tool_requests").is_some() || breadcrumb.contains_key("tool_requests") {
+                return Err("\"tool_requests\" belongs into \"context\"".to_owned());
             }
             match breadcrumb.get("context") {
                 Some(Value::Object(context)) => answer(context),
@@ -114,6 +122,13 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
 
 /// Returns the message and the requests of an answer.
 fn answer(context: &Map<String, Value>) -> Result<(String, Vec<Value>), String> {
+    // A misspelled list of calls must not end the work as if there were none.
+    if let Some(key) = context.keys().find(|key| !ANSWER_KEYS.contains(&key.as_str())) {
+        return Err(format!(
+            "the key {} is unknown; an answer has \"message\" and \"tool_requests\"",
+            shown(&Value::from(key.as_str()))
+        ));
+    }
     let message = match context.get("message") {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(message)) => message.clone(),

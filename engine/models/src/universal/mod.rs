@@ -4,7 +4,7 @@
 //! the answer. [`standard`] is the text that explains this to the model, with the catalog of its tools. It follows the
 //! system prompt.
 //!
-//! JSON that a model copies from a document, a result or a request is *not* an answer and is never executed.
+//! JSON that a model copies word for word from a document, a result or a request is *not* an answer and is never executed.
 
 mod catalog;
 mod copied;
@@ -65,7 +65,7 @@ impl Model for Universal {
     ) -> Result<ModelTurn, ModelError> {
         let answer = self.0.attempt(&as_text(request), contents, attempt).await?;
         // A cut, withheld or declined answer executes nothing. The machine decides what follows.
-        if answer.finish != FinishReason::Stop {
+        if !matches!(answer.finish, FinishReason::Stop | FinishReason::ToolCalls) {
             return Ok(ModelTurn { calls: Vec::new(), items: Json::null(), ..answer });
         }
         turn_of(answer, request, contents).await
