@@ -39,7 +39,7 @@ fn asked(sim: &Sim) -> Vec<String> {
 
 #[test]
 fn a_request_is_made_where_its_worst_case_and_a_last_turn_just_fit() {
-    // What is set aside for the last turn holds this request, and one more answer.
+    // The reserve for the last turn holds this request and one more answer.
     let needed = |context: u64| (context + 100) + (context + 100 + 100);
     let limits = |callees: &[(&str, u64)]| {
         let sim = callees_asked(1_000_000, callees);

@@ -4,6 +4,7 @@ use baton_types::message::{Message, Part, Role, contents_of};
 use baton_types::model::ModelRequest;
 use serde_json::Value;
 
+use super::envelope::is_envelope;
 use crate::error::ModelError;
 use crate::model::ContentSource;
 
@@ -44,7 +45,7 @@ fn texts(message: &Message) -> impl Iterator<Item = &str> {
 fn output_holds(output: &Value, envelope: &str) -> bool {
     let holds_it = |value: &Value| match value {
         Value::String(text) => holds(text, envelope),
-        Value::Object(_) => without_space(&value.to_string()) == envelope,
+        Value::Object(_) => is_envelope(value) && without_space(&value.to_string()) == envelope,
         _ => false,
     };
     holds_it(output)

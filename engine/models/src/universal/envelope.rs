@@ -64,7 +64,7 @@ pub(super) fn read(text: &str) -> Reading<'_> {
 }
 
 /// Whether `value` was meant as an envelope, or as a request without one.
-fn is_envelope(value: &Value) -> bool {
+pub(super) fn is_envelope(value: &Value) -> bool {
     value.as_object().is_some_and(|object| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key))) || is_request(value)
 }
 
