@@ -13,6 +13,7 @@ mod model;
 mod offers;
 mod profile;
 mod retry;
+mod text_call;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -17,7 +17,8 @@ use serde_json::{Map, Value};
 
 use super::client::{Client, Failure};
 use super::conversations::Conversations;
-use super::offers::{Offers, STRICT_TOOLS, identify, restored, settings, strict_tools};
+use super::offers::{CALLS_IN_TEXT, Offers, STRICT_TOOLS, identify, restored, settings, strict_tools};
+use super::text_call::with_text_call;
 use super::{Endpoint, Retries};
 use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
@@ -53,6 +54,8 @@ struct Body {
     tools: Offered,
     /// Schema that its text must match.
     result: Option<Arc<CompiledResult>>,
+    /// Whether a text that is exactly a call is read as that call.
+    calls_in_text: bool,
 }
 
 impl Body {
@@ -123,6 +126,7 @@ impl ProviderModel {
         }
         let worded = conversation.grow(&request.messages, &resolved);
         settings.shift_remove(STRICT_TOOLS);
+        let calls_in_text = settings.shift_remove(CALLS_IN_TEXT).and_then(|calls| calls.as_bool());
         let stream = settings.remove("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
         let holds = profile.results.holds(&self.model, !tools.is_empty());
         let result = request.result_schema.as_ref().filter(|_| holds);
@@ -151,6 +155,7 @@ impl ProviderModel {
             demand: Demand { input: request_tokens(request), output: estimate },
             tools,
             result,
+            calls_in_text: calls_in_text.unwrap_or(profile.calls_in_text),
         })
     }
 
@@ -295,6 +300,7 @@ impl ProviderModel {
             None => self.asked(request, &body, retries, attempt).await,
         };
         match answered {
+            Ok(turn) if body.calls_in_text => with_text_call(turn, &body.tools, request, contents).await,
             Err(ModelError::BadTurn { message, .. }) => Ok(unreadable_turn(message, &body.tools)),
             answered => answered,
         }

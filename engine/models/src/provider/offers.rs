@@ -16,6 +16,9 @@ use crate::wire::Restored;
 /// Setting that selects strict mode for tools, where the provider supports both.
 pub(super) const STRICT_TOOLS: &str = "strict_tools";
 
+/// Setting that selects whether a text that is exactly a call is read as that call.
+pub(super) const CALLS_IN_TEXT: &str = "calls_in_text";
+
 /// The most tools that are kept: those of a few jobs. A model that outlives its jobs begins anew.
 const MAX_KEPT: usize = 4_096;
 

@@ -31,6 +31,9 @@ pub struct Profile {
     pub offers: OfferLimits,
     /// When it holds a model's text to the schema of a result.
     pub results: HeldResults,
+    /// Whether a text that is exactly a call is read as that call, unless settings differ. Small models on local servers
+    /// write such texts.
+    pub calls_in_text: bool,
 }
 
 /// When a provider holds a model's text to the schema of a result, as far as that is known. Elsewhere the core's own judgement
@@ -120,6 +123,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::Anthropic,
         offers: ANTHROPIC,
         results: HeldResults::BesideTools(anthropic_holds),
+        calls_in_text: false,
     },
     Profile {
         name: "openai",
@@ -132,6 +136,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::OpenAi,
         offers: OPENAI_CHAT,
         results: HeldResults::BesideTools(openai_holds),
+        calls_in_text: false,
     },
     Profile {
         name: "openai-responses",
@@ -144,6 +149,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::OpenAi,
         offers: OPENAI_RESPONSES,
         results: HeldResults::BesideTools(openai_holds),
+        calls_in_text: false,
     },
     Profile {
         name: "openrouter",
@@ -156,6 +162,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::Compatible,
         offers: NO_LIMITS,
         results: HeldResults::Unknown,
+        calls_in_text: false,
     },
     Profile {
         name: "venice",
@@ -168,6 +175,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::Compatible,
         offers: NO_LIMITS,
         results: HeldResults::Unknown,
+        calls_in_text: false,
     },
     // `format` "will not work with tools as models require other control tokens" (github.com/ollama/ollama/issues/11185).
     Profile {
@@ -181,6 +189,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::Ollama,
         offers: NO_LIMITS,
         results: HeldResults::WithoutTools,
+        calls_in_text: true,
     },
     Profile {
         name: "ollama-openai",
@@ -193,6 +202,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::Ollama,
         offers: NO_LIMITS,
         results: HeldResults::WithoutTools,
+        calls_in_text: true,
     },
     // Its streams report the usage unasked, and it refuses `stream_options`. Ids of calls are nine letters or digits there.
     Profile {
@@ -237,6 +247,7 @@ pub static PROFILES: [Profile; 19] = [
     Profile {
         key: bearer("VLLM_API_KEY", false),
         features: features("max_tokens", true, true, false),
+        calls_in_text: true,
         ..compatible("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY")
     },
     // llama.cpp's own server, that of llama-cpp-python, and whatever else speaks chat completions at an address that a config
@@ -252,6 +263,7 @@ pub static PROFILES: [Profile; 19] = [
         schemas: Target::Compatible,
         offers: NO_LIMITS,
         results: HeldResults::Unknown,
+        calls_in_text: true,
     },
 ];
 
@@ -296,6 +308,7 @@ const fn compatible(name: &'static str, base_url: &'static str, variable: &'stat
         schemas: Target::Compatible,
         offers: NO_LIMITS,
         results: HeldResults::Unknown,
+        calls_in_text: false,
     }
 }
 

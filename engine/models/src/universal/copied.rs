@@ -9,7 +9,7 @@ use crate::error::ModelError;
 use crate::model::ContentSource;
 
 /// Whether `envelope` is in a text of `request` that the model did not write. White space is not compared.
-pub(super) async fn is_copied(envelope: &str, request: &ModelRequest, contents: &dyn ContentSource) -> Result<bool, ModelError> {
+pub(crate) async fn is_copied(envelope: &str, request: &ModelRequest, contents: &dyn ContentSource) -> Result<bool, ModelError> {
     let envelope = without_space(envelope);
     for message in request.messages.iter().filter(|message| message.role != Role::Assistant) {
         if texts(message).any(|text| holds(text, &envelope)) {

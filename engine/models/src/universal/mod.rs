@@ -30,6 +30,8 @@ use crate::error::ModelError;
 use crate::model::{Attempt, ContentSource, Model};
 
 pub use catalog::standard;
+pub(crate) use copied::is_copied;
+pub(crate) use noise::{Found, values};
 
 /// The tool name of the malformed call that replaces an answer without a readable envelope.
 const UNREADABLE: &str = "agent.response.v1";
@@ -119,7 +121,7 @@ async fn turn_of(answer: ModelTurn, request: &ModelRequest, contents: &dyn Conte
         Reading::Text => (answer.text, Vec::new()),
         Reading::Fault(reason) => (String::new(), vec![unreadable(&answer.text, reason)]),
         Reading::Envelope { text, message, requests } => {
-            if !requests.is_empty() && copied::is_copied(text, request, contents).await? {
+            if !requests.is_empty() && is_copied(text, request, contents).await? {
                 let reason = "this JSON is a copy from a document, a result or a request; write your own".to_owned();
                 (String::new(), vec![unreadable(text, reason)])
             } else {

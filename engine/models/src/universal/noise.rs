@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// A top-level object or array in a text.
 #[derive(Debug, PartialEq)]
-pub(super) struct Found<'a> {
+pub(crate) struct Found<'a> {
     /// Its text, as the model wrote it.
     pub text: &'a str,
     pub value: Value,
@@ -14,7 +14,7 @@ pub(super) struct Found<'a> {
 
 /// The JSON values of a text, and the prose around them.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Values<'a> {
+pub(crate) struct Values<'a> {
     pub found: Vec<Found<'a>>,
     /// Number of code fences outside of the values.
     pub fences: usize,
@@ -25,7 +25,7 @@ pub(super) struct Values<'a> {
 }
 
 /// Returns the objects and arrays of `text` that are within no other. Takes time linear in the text.
-pub(super) fn values(text: &str) -> Values<'_> {
+pub(crate) fn values(text: &str) -> Values<'_> {
     let mut values = Values::default();
     let mut at = 0;
     while let Some(offset) = text[at..].find(['{', '[']) {

@@ -8,6 +8,7 @@ mod results;
 mod secrets;
 mod server;
 mod statuses;
+mod text_calls;
 mod timeouts;
 mod tools;
 
