@@ -3,6 +3,7 @@
 mod budgets;
 mod configs;
 mod control;
+mod discovery;
 mod early_calls;
 mod examples;
 mod exec;

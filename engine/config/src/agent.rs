@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_types::config::{Agent, Approver, Job, ModelSpec, MoneyHolder, Tool, output_tokens};
+use baton_types::config::{Agent, Approver, Catalog, Invocation, Job, ModelSpec, MoneyHolder, Tool, output_tokens};
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
@@ -75,7 +75,15 @@ impl<'s> Loader<'s> {
                 .push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
         }
         let system_prompt = self.prompt(form, agent, job);
-        let (tools, approvals) = self.granted(form, agent.text("/tools"));
+        let (mut tools, approvals) = self.granted(form, agent.text("/tools"));
+        let invocation = form.invocation.unwrap_or_default();
+        let catalog = form.catalog.unwrap_or_else(|| Catalog::of(invocation));
+        if catalog == Catalog::Discover && tools.values().any(|tool| !tool.is_known_at_once()) {
+            let describing = self.tools.values().filter(|tool| tool.describes_tools);
+            for tool in describing {
+                tools.entry(tool.id.clone()).or_insert_with(|| Arc::clone(tool));
+            }
+        }
         if let Some(job) = job
             && job.model(&form.model).is_none()
         {
@@ -103,6 +111,7 @@ impl<'s> Loader<'s> {
         }
         let result_schema = self.result_schema(form, agent.text("/result_schema"));
         let system_prompt = system_prompt?;
+        let is_known = |tool: &Tool| catalog == Catalog::Full || invocation == Invocation::Universal || tool.is_known_at_once();
         let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Offer {
             tools.values().filter(|tool| chosen(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
         };
@@ -111,7 +120,8 @@ impl<'s> Loader<'s> {
             description: form.description.clone(),
             model: form.model.clone(),
             system_prompt,
-            invocation: form.invocation.unwrap_or_default(),
+            invocation,
+            catalog,
             on_text: form.on_text.unwrap_or_default(),
             master: form.master.unwrap_or_default(),
             join: form.join.unwrap_or_default(),
@@ -121,8 +131,8 @@ impl<'s> Loader<'s> {
             max_output_tokens: output_tokens(&all_settings),
             sets_output_limit: all_settings.contains_key("max_tokens"),
             settings: form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
-            offered: offered(&|_| true),
-            offered_in_questions: offered(&|tool| tool.allowed_in_questions(approvals.get(&tool.id).copied())),
+            offered: offered(&is_known),
+            offered_in_questions: offered(&|tool| is_known(tool) && tool.allowed_in_questions(approvals.get(&tool.id).copied())),
             offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
             tools,
             approvals,

@@ -11,7 +11,7 @@ use baton_types::id::{AgentId, ROUTE_PREFIX, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::model::ToolDefinition;
-use baton_types::tool_type::ToolType;
+use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value, json};
 
 use crate::fault::{Fault, FaultKind};
@@ -61,7 +61,8 @@ impl<'s> Loader<'s> {
         if unconfigured == Unconfigured::Allowed {
             let granted = self.granted_ids();
             for tools in &mut files {
-                tools.retain(|id, _| granted.contains(id));
+                // Agents that discover their tools have those that describe others without a grant.
+                tools.retain(|id, read| granted.contains(id) || read.value.get("describes_tools") == Some(&Value::Bool(true)));
             }
         }
         self.check_twins(&files);
@@ -228,6 +229,7 @@ impl<'s> Loader<'s> {
             writes: false,
             after: None,
             controls_flow: false,
+            describes_tools: false,
             timeout: DEFAULT_TIMEOUT,
             idle: None,
             agent: Some(AgentId::new(agent)),
@@ -311,6 +313,7 @@ impl<'s> Loader<'s> {
         self.check_keys(tool_type, value, texts);
         self.check_agent(tool_type, &form, texts);
         self.check_questions(tool_type, &form, texts);
+        self.check_describes(tool_type, &form, value, texts);
         self.check_title(&form, texts);
         let executor = self.executor(tool_type, &form, texts);
         let input = self.input_schema(&form, texts);
@@ -347,6 +350,7 @@ impl<'s> Loader<'s> {
             writes: form.writes.unwrap_or_default(),
             after: form.after_execution,
             controls_flow: form.controls_flow.unwrap_or_default(),
+            describes_tools: form.describes_tools.unwrap_or_default(),
             timeout: form.timeout_seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
             idle: form.idle_seconds.map(|seconds| Duration::from_secs(u64::from(seconds))),
             agent: form.agent.as_deref().map(AgentId::from),
@@ -408,6 +412,24 @@ impl<'s> Loader<'s> {
                 misplaced(key, "an agent_as_tool");
             }
         }
+    }
+
+    /// Reports a tool that describes others but cannot be asked for them.
+    fn check_describes(&mut self, tool_type: ToolType, form: &ToolForm, value: &Value, texts: &Texts<'_, 's>) {
+        if !form.describes_tools.unwrap_or_default() {
+            return;
+        }
+        let row = tool_type.behavior();
+        let takes_names = ["/parameters/tools/items/type", "/input_schema/properties/tools/items/type"];
+        let message = if row.runs_code || row.then != Then::Continue {
+            format!("\"describes_tools\" does not apply to a tool of type {tool_type}")
+        } else if takes_names.iter().all(|place| value.pointer(place).and_then(Value::as_str) != Some("string")) {
+            "a tool that describes others needs the input \"tools\", an array of strings".to_owned()
+        } else {
+            return;
+        };
+        let fault = texts.fault(FaultKind::MisplacedKey, "/describes_tools", Spot::Key, message);
+        self.faults.push(fault.expected("a non_function_tool with the parameter \"tools\", an array of strings"));
     }
 
     /// Reports an approval without a possible approver, and a question that could never occur.

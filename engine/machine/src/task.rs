@@ -1,6 +1,6 @@
 //! A task as the machine keeps it: small, since a run may have many.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
 use baton_types::entry::{ReminderReason, Said};
@@ -73,11 +73,23 @@ pub(super) struct Extras {
     pub(super) concern: Option<Concern>,
     /// Answers given on this agent's behalf, keyed by the waiting call.
     pub(super) said: Vec<(CallId, Said)>,
+    /// The tools that requests offer since they were described.
+    pub(super) described: BTreeSet<ToolId>,
     /// Messages from a person for the next request.
     pub(super) steering: Vec<String>,
 }
 
 impl Task {
+    /// Changes the lengths of its requests, whose prompt and tools took `was` tokens and take `is` now.
+    pub(super) fn change_prompt(&mut self, was: u64, is: u64) {
+        let changed = |tokens: u64| (tokens + is).saturating_sub(was);
+        self.context_tokens = changed(self.context_tokens);
+        if let Some(context) = self.context.as_mut() {
+            context.base_tokens = changed(context.base_tokens);
+            context.requests.iter_mut().for_each(|request| request.tokens = changed(request.tokens));
+        }
+    }
+
     /// Whether it has not ended.
     pub fn is_live(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule,
-    Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
+    Agent, Approver, Catalog, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join,
+    MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -35,6 +35,7 @@ pub struct AgentDraft {
     id: String,
     model: String,
     tools: Vec<String>,
+    catalog: Catalog,
     on_text: OnText,
     master: MasterRule,
     join: Join,
@@ -61,6 +62,7 @@ pub struct ToolDraft {
     on_failure: OnFailure,
     approval: Option<Approver>,
     on_unknown_outcome: OnUnknownOutcome,
+    describes_tools: bool,
 }
 
 /// Returns a job whose first agent is the root's.
@@ -82,6 +84,7 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
         id: id.to_owned(),
         model: "script".to_owned(),
         tools: tools.split_whitespace().chain(["handoff"]).map(str::to_owned).collect(),
+        catalog: Catalog::Full,
         on_text: OnText::Handoff,
         master: MasterRule::Caller,
         join: Join::All,
@@ -98,6 +101,12 @@ impl AgentDraft {
     /// Sets the name of its model; the default is `script`.
     pub fn model(mut self, model: &str) -> Self {
         model.clone_into(&mut self.model);
+        self
+    }
+
+    /// Lets it discover its tools: its requests offer a tool once it was described.
+    pub fn discovers(mut self) -> Self {
+        self.catalog = Catalog::Discover;
         self
     }
 
@@ -171,6 +180,7 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
         on_failure: OnFailure::Return,
         approval: None,
         on_unknown_outcome: OnUnknownOutcome::Return,
+        describes_tools: false,
     }
 }
 
@@ -200,6 +210,13 @@ impl ToolDraft {
     /// Sets what happens when a task that it delegated fails.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
+        self
+    }
+
+    /// Lets it describe other tools of an agent, which its input `tools` names.
+    pub fn describing(mut self) -> Self {
+        self.input = json!({"type": "object", "properties": {"tools": {"type": "array", "items": {"type": "string"}}}});
+        self.describes_tools = true;
         self
     }
 
@@ -269,6 +286,7 @@ impl ToolDraft {
             writes: self.writes,
             after: self.after,
             controls_flow: false,
+            describes_tools: self.describes_tools,
             timeout: Duration::from_mins(1),
             idle: None,
             agent: self.agent.as_deref().map(AgentId::from),
@@ -441,11 +459,13 @@ impl AgentDraft {
             .map(|id| tools.get(id.as_str()).unwrap_or_else(|| panic!("agent {} names the unknown tool {id}", self.id)))
             .map(|tool| (tool.id.clone(), Arc::clone(tool)))
             .collect();
+        let is_known = |tool: &Tool| self.catalog == Catalog::Full || tool.is_known_at_once();
         let offered = |wanted: &dyn Fn(&Tool) -> bool| -> Offer {
             granted.values().filter(|tool| wanted(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
         };
         Agent {
             invocation: Invocation::Native,
+            catalog: self.catalog,
             id: self.id.as_str().into(),
             description: format!("{} works.", self.id),
             model: self.model.clone(),
@@ -463,8 +483,10 @@ impl AgentDraft {
             settings: Json::from(&self.settings),
             max_output_tokens: self.settings["max_tokens"].as_u64().unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
             sets_output_limit: self.settings["max_tokens"].is_u64(),
-            offered: offered(&|_| true),
-            offered_in_questions: offered(&|tool| tool.allowed_in_questions(self.approvals.get(&tool.id).copied())),
+            offered: offered(&is_known),
+            offered_in_questions: offered(&|tool| {
+                is_known(tool) && tool.allowed_in_questions(self.approvals.get(&tool.id).copied())
+            }),
             offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
             tools: granted,
         }

@@ -43,7 +43,7 @@ pub(crate) fn unfit_tools(
     for agent in configs.agents.values().filter(|agent| agent.invocation == Invocation::Native) {
         let own = stand_in.unwrap_or(&agent.model);
         for model in std::iter::once(own).chain(configs.job.fallbacks(own).iter().map(String::as_str)) {
-            for fault in turned_down(model, agent.offered.tools(), &agent.settings) {
+            for fault in turned_down(model, agent.offer_of(|_| true).tools(), &agent.settings) {
                 if unfit.iter().all(|known| known.fault != fault) {
                     unfit.push(UnfitTool { fault, agent: agent.id.clone(), model: model.to_owned() });
                 }

@@ -12,7 +12,7 @@ use baton_machine::render::{Transcript, TranscriptStart};
 use baton_models::universal;
 use baton_store::{Store, StoreError};
 use baton_tool::BoxFuture;
-use baton_types::config::{Agent, Configs, Invocation};
+use baton_types::config::{Agent, Configs};
 use baton_types::entry::{Entry, Holder, Recorded, TaskCreated};
 use baton_types::id::{AgentId, RunId, TaskId};
 use baton_types::json::Json;
@@ -49,10 +49,7 @@ impl Prompts {
     pub(crate) fn adopt(&mut self, seq: u64, configs: &Arc<Configs>) -> Result<(), TemplateError> {
         let render = |agent: &Agent| {
             let prompt = baton_config::render_prompt(configs, agent, &self.inputs)?;
-            Ok(match agent.invocation {
-                Invocation::Native => prompt.into(),
-                Invocation::Universal => (prompt + &universal::standard(agent)).into(),
-            })
+            Ok((prompt + &universal::about_tools(agent)).into())
         };
         let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), render(agent)?)));
         let prompts = prompts.collect::<Result<_, _>>()?;

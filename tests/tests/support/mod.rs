@@ -4,6 +4,7 @@ pub(crate) mod failing;
 pub(crate) mod tools;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use baton_config::{Role, Sources};
@@ -22,9 +23,10 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 /// The tools that run no code, as the product ships them.
-const FLOW_TOOLS: [(&str, &str); 2] = [
+const FLOW_TOOLS: [(&str, &str); 3] = [
     ("tool-configs/handoff.json", include_str!("../../../tool-configs/handoff.json")),
     ("tool-configs/ask_master.json", include_str!("../../../tool-configs/ask_master.json")),
+    ("tool-configs/describe_tools.json", include_str!("../../../tool-configs/describe_tools.json")),
 ];
 
 /// A job in the making.
@@ -97,6 +99,15 @@ impl TestJob {
         });
         merge(&mut tool, extra);
         self.sources.add(Role::Tool, format!("tools/{id}.json"), tool.to_string());
+        self
+    }
+
+    /// Adds a built-in function tool.
+    pub(crate) fn built_in(mut self, id: &str) -> Self {
+        self.functions.extend(registered_functions().into_iter().find(|function| function.id == id));
+        let file = format!("tool-configs/{id}.json");
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&file)).unwrap();
+        self.sources.add(Role::BuiltinTool, file, text);
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_types::config::{Approver, Invocation, Join, MasterRule, OnText, Summary};
+use baton_types::config::{Approver, Catalog, Invocation, Join, MasterRule, OnText, Summary};
 use baton_types::id::ID_PATTERN;
 use baton_types::limits::Limits;
 use schemars::JsonSchema;
@@ -37,6 +37,10 @@ pub struct AgentForm {
     /// (`universal`), for models without tool calling.
     #[serde(default)]
     pub invocation: Option<Invocation>,
+    /// What its model knows of its tools at first. `full` (default for `native`) is the definition of every tool. `discover`
+    /// (default for `universal`) is a line for each tool. It asks for the definitions of those that it needs.
+    #[serde(default)]
+    pub catalog: Option<Catalog>,
     /// Meaning of a turn without calls: its text is the result (`handoff`, the default), or the agent is reminded to
     /// use a tool.
     #[serde(default)]

@@ -94,6 +94,10 @@ pub struct ToolForm {
     /// `after_execution` of a command's envelope (default: `false`).
     #[serde(default)]
     pub controls_flow: Option<bool>,
+    /// Whether a call describes other tools of the calling agent, which its input `tools` names (default: `false`). Only for a
+    /// `non_function_tool`. Agents with the catalog `discover` have every such tool.
+    #[serde(default)]
+    pub describes_tools: Option<bool>,
     /// The agent that an `agent_as_tool` delegates to.
     #[serde(default)]
     #[validate(length(min = 1, max = 55))]

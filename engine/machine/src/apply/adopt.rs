@@ -14,13 +14,9 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     for index in &live {
         let task = &mut run.graph[*index];
         if let Some(id) = task.agent().cloned() {
-            let (was, is) = (render::prompt_tokens(agent(&before, &id)), render::prompt_tokens(agent(&now, &id)));
-            let moved = |tokens: u64| (tokens + is).saturating_sub(was);
-            task.context_tokens = moved(task.context_tokens);
-            if let Some(context) = task.context.as_mut() {
-                context.base_tokens = moved(context.base_tokens);
-                context.requests.iter_mut().for_each(|request| request.tokens = moved(request.tokens));
-            }
+            let tokens = |agent: &Agent| render::prompt_tokens(agent) + described_tokens(agent, task);
+            let (was, is) = (tokens(agent(&before, &id)), tokens(agent(&now, &id)));
+            task.change_prompt(was, is);
         }
         if task.budget.is_none() && limits_under(&now, task).has_budget() {
             unkept.push(*index);
@@ -45,6 +41,15 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     shared.paused &= adoption.fork.is_none();
     shared.has_budgets |= limited;
     shared.started = shared.started.as_ref().map(|started| Arc::new(adoption.restarted(started)));
+}
+
+/// Returns the tokens of the definitions that requests of `task` offer since they were described.
+fn described_tokens(agent: &Agent, task: &Task) -> u64 {
+    if !agent.is_offered_described_tools() {
+        return 0;
+    }
+    let described = task.extras.iter().flat_map(|extras| &extras.described);
+    described.filter_map(|id| agent.tools.get(id)).map(|tool| render::definition_tokens(tool)).sum()
 }
 
 /// Shifts deadlines and start times by `time`, which did not pass for the run.

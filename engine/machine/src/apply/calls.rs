@@ -9,7 +9,7 @@ use super::tasks::enter;
 use crate::calls::Attempts;
 use crate::prelude::*;
 use crate::task::{Fresh, FreshContent, Streak};
-use crate::{limits_under, render};
+use crate::{agent, limits_under, render};
 
 pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     let task = known(run, &entry.task);
@@ -67,6 +67,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let kept = (to_user || after == AfterExecution::Terminate).then(|| Arc::clone(result));
     let stage = CallStage::Finished(Finish { status: result.status, after, to_user, result: kept });
     change_stage(run, at, task, &entry.call, stage);
+    offer_described(run, task, index, entry);
     let task = &mut run.graph[task];
     task.context_tokens += tokens;
     task.add_fresh(fresh);
@@ -76,6 +77,22 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     if entry.repeat > 0 {
         let asked = Arc::clone(&open_calls(task)[index].asked);
         task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
+    }
+}
+
+/// Counts the definitions of tools that the finished call described, since requests offer them from now on.
+fn offer_described(run: &mut Run, task: TaskIndex, call: usize, entry: &CallFinished) {
+    let configs = Arc::clone(run.configs());
+    let Some(tool) = configs.tools.get(&entry.tool).filter(|tool| tool.describes_tools) else { return };
+    let task = &mut run.graph[task];
+    let Some(agent) = task.agent().map(|id| agent(&configs, id)).filter(|agent| agent.is_offered_described_tools()) else {
+        return;
+    };
+    let asked = Arc::clone(&open_calls(task)[call].asked);
+    for described in tool.described(agent, &asked.input).0.into_iter().filter(|tool| !tool.is_known_at_once()) {
+        if task.extras.get_or_insert_default().described.insert(described.id.clone()) {
+            task.change_prompt(0, render::definition_tokens(described));
+        }
     }
 }
 

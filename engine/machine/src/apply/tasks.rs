@@ -57,6 +57,10 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         let held = master.held.keys().map(|held| (held.clone(), 0)).collect();
         task.documents = Some(Box::new(TaskDocuments { held, fresh: master.fresh.clone(), ..TaskDocuments::default() }));
     }
+    let described = entry.answers_for.as_ref().and_then(|master| Some(&run.task(master)?.extras.as_ref()?.described));
+    if let Some(described) = described.filter(|described| !described.is_empty()) {
+        task.extras.get_or_insert_default().described.clone_from(described);
+    }
     task.add_fresh(fresh_documents(u32::MAX, &entry.documents, documents, limits.inject_tokens));
     if limits.has_budget() {
         task.budget = Some(Box::default());

@@ -12,6 +12,6 @@ mod weight;
 pub(crate) use receipt::{goes_to_user, receipt};
 pub use transcript::{Transcript, TranscriptStart};
 pub(crate) use weight::{
-    BUNDLE_TOKENS, SHORT_TOKENS, SUMMARY_FRAME_TOKENS, answered_tokens, body_tokens, created_tokens, error_tokens, is_long,
-    output_tokens, prompt_tokens, record_tokens, result_tokens, steer_tokens, summary_tokens,
+    BUNDLE_TOKENS, SHORT_TOKENS, SUMMARY_FRAME_TOKENS, answered_tokens, body_tokens, created_tokens, definition_tokens,
+    error_tokens, is_long, output_tokens, prompt_tokens, record_tokens, result_tokens, steer_tokens, summary_tokens,
 };

@@ -1,15 +1,15 @@
 //! The conversation of one task, grown entry by entry.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use baton_types::call::{CallOutput, CallResult, CallStatus, KeptOutput, ModelCall};
-use baton_types::config::Agent;
+use baton_types::config::{Agent, Tool};
 use baton_types::document::{DocumentRef, Documents};
 use baton_types::entry::{
     CallFinished, CallRefused, Compacted, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind,
 };
-use baton_types::id::{AgentId, CallId, ContentHash, TaskId};
+use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
 use baton_types::message::{Message, Part, Role, part_bytes, write_hashed_form};
@@ -63,6 +63,8 @@ pub struct Transcript {
     request_parts: Vec<Part>,
     /// The versions that the conversation holds whole.
     held: HashSet<DocumentRef>,
+    /// The described tools of an agent that discovers its tools; `None` for none.
+    described: Option<Arc<Described>>,
     turn: u32,
     model: String,
     last_turn: Option<LimitKind>,
@@ -72,6 +74,13 @@ pub struct Transcript {
     result_schema: Option<Json>,
     /// The hash of everything that a provider sees besides the messages; recomputed when it changes.
     frame: Option<ContentHash>,
+}
+
+/// The tools that were described, and what requests offer since then.
+#[derive(Debug)]
+struct Described {
+    tools: BTreeSet<ToolId>,
+    offer: Offer,
 }
 
 /// A call whose result is not rendered yet.
@@ -101,6 +110,7 @@ impl Transcript {
             pending: Vec::new(),
             request_parts: Vec::new(),
             held: HashSet::new(),
+            described: None,
             turn: 0,
             model: String::new(),
             last_turn: None,
@@ -114,6 +124,7 @@ impl Transcript {
             transcript.weight = master.weight;
             transcript.pending.clone_from(&master.pending);
             transcript.held.clone_from(&master.held);
+            transcript.offer_described(master.described.iter().flat_map(|described| described.tools.iter().cloned()));
         }
         let first = match (created.kind, asker) {
             (TaskKind::Question, Some(asker)) => Part::Question {
@@ -168,6 +179,7 @@ impl Transcript {
         self.agent = Arc::clone(agent);
         self.system = system;
         self.frame = None;
+        self.offer_described([]);
     }
 
     /// Returns the request for the last requested turn.
@@ -206,11 +218,29 @@ impl Transcript {
     }
 
     fn offer(&self) -> &Offer {
-        match (self.last_turn, self.is_question) {
-            (Some(_), _) => &self.agent.offered_last,
-            (None, true) => &self.agent.offered_in_questions,
-            (None, false) => &self.agent.offered,
+        match (self.last_turn, &self.described, self.is_question) {
+            (Some(_), _, _) => &self.agent.offered_last,
+            (None, Some(described), _) => &described.offer,
+            (None, None, true) => &self.agent.offered_in_questions,
+            (None, None, false) => &self.agent.offered,
         }
+    }
+
+    /// Offers `more` tools from the next request on, beside those that were described before.
+    fn offer_described(&mut self, more: impl IntoIterator<Item = ToolId>) {
+        let before = self.described.iter().flat_map(|described| described.tools.iter().cloned());
+        let tools: BTreeSet<ToolId> = before.chain(more).collect();
+        if tools.is_empty() {
+            return;
+        }
+        let (agent, is_question) = (&self.agent, self.is_question);
+        let is_offered = |tool: &Tool| {
+            let is_known = !agent.is_offered_described_tools() || tool.is_known_at_once() || tools.contains(&tool.id);
+            is_known && (!is_question || agent.answers_with(tool))
+        };
+        let offer = agent.offer_of(is_offered);
+        self.described = Some(Arc::new(Described { tools, offer }));
+        self.frame = None;
     }
 
     /// Returns the hash of everything that a provider sees besides the conversation: prompt, model, settings and
@@ -284,6 +314,11 @@ impl Transcript {
 
     fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
         let Some(asked) = self.pending_call(&entry.call).map(|pending| Arc::clone(&pending.asked)) else { return };
+        if let Some(tool) = self.agent.tools.get(&entry.tool).filter(|tool| tool.describes_tools) {
+            let described = tool.described(&self.agent, &asked.input).0;
+            let described: Vec<ToolId> = described.into_iter().map(|tool| tool.id.clone()).collect();
+            self.offer_described(described);
+        }
         let receipt = goes_to_user(&asked, entry.tool_type).then(|| receipt(entry));
         let entry = receipt.as_ref().unwrap_or(entry);
         let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents).collect();

@@ -1,7 +1,7 @@
 //! Weight of entries in a conversation, in tokens (≈): the machine adds these up where the transcript adds the text.
 
 use baton_types::call::{CallError, CallOutput, CallResult};
-use baton_types::config::{Agent, Invocation, STANDARD_BYTES};
+use baton_types::config::{Agent, CATALOG_BYTES, Catalog, Invocation, STANDARD_BYTES, Tool};
 use baton_types::document::{DocumentRef, Documents};
 use baton_types::entry::{CallFinished, ModelAnswered, Said, TaskCreated};
 use baton_types::estimate::text_tokens;
@@ -31,15 +31,29 @@ const MAX_SAID_BYTES: usize = 500;
 /// Tokens (≈) of the text around a summary.
 pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
 
-/// Returns the tokens of an agent's prompt and tool definitions.
+/// Returns the tokens of an agent's prompt and of what its model knows of its tools at first.
 pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
-    let tools: usize =
-        agent.offered.iter().map(|tool| tool.id.as_str().len() + tool.description.len() + tool.input_schema.text().len()).sum();
-    let standard = match agent.invocation {
-        Invocation::Native => 0,
-        Invocation::Universal => STANDARD_BYTES,
+    let bytes = |tool: &Tool| match agent.catalog {
+        Catalog::Discover if !tool.is_known_at_once() => tool.catalog_line().len(),
+        Catalog::Full | Catalog::Discover => definition_bytes(tool),
+    };
+    let tools: usize = agent.tools.values().map(|tool| bytes(tool)).sum();
+    let standard = match (agent.invocation, agent.catalog) {
+        (Invocation::Native, Catalog::Full) => 0,
+        (Invocation::Native, Catalog::Discover) => CATALOG_BYTES,
+        (Invocation::Universal, _) => STANDARD_BYTES,
     };
     text_tokens((agent.system_prompt.len() + standard + tools) as u64)
+}
+
+/// Returns the tokens of a tool's definition.
+pub(crate) fn definition_tokens(tool: &Tool) -> u64 {
+    text_tokens(definition_bytes(tool) as u64)
+}
+
+fn definition_bytes(tool: &Tool) -> usize {
+    let definition = &tool.definition;
+    definition.id.as_str().len() + definition.description.len() + definition.input_schema.text().len()
 }
 
 /// Returns the tokens of a task's request, with the records of its documents.

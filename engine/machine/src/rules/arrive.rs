@@ -5,6 +5,7 @@
 //! Further checks are for a handoff's promised result, room for a new task, and repetition. A call that passes and needs
 //! neither an executor nor another task is answered at once.
 
+use super::describe::describe;
 use crate::prelude::*;
 use crate::room::{check_below, limit_error};
 use crate::{answer_in, bounded, limits_under};
@@ -30,10 +31,21 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
                 return draft.then(Step::Arrive { task, from: index + 1, creating });
             }
         } else if row.then == Then::Continue {
-            draft.finish(call, CallResult::success(json!({"logged": true})), None);
+            match logged(draft, call, &tool) {
+                Ok(result) => draft.finish(call, result, None),
+                Err(error) => draft.refuse(call, error),
+            }
         }
     }
     draft.then(Step::Advance(task));
+}
+
+/// Returns the result of a call without code: the definitions of tools that it asks for, or a receipt.
+fn logged(draft: &Draft<'_>, call: CallAt, tool: &Tool) -> Result<CallResult, CallError> {
+    if tool.describes_tools {
+        return describe(draft.agent(call.task), tool, &draft.call(call).asked.input);
+    }
+    Ok(CallResult::success(json!({"logged": true})))
 }
 
 /// Checks whether `call` may begin, and returns its tool. `creating` earlier calls of its turn will create tasks.

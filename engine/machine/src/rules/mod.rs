@@ -22,6 +22,7 @@ pub(super) mod arrive;
 pub(super) mod close;
 pub(super) mod code;
 pub(super) mod crash;
+mod describe;
 pub(super) mod end;
 pub(super) mod ending;
 pub(super) mod join;

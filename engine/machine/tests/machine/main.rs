@@ -13,6 +13,7 @@ mod compaction;
 mod crashes;
 mod crowds;
 mod cuts;
+mod discovery;
 mod documents;
 mod doubts;
 mod endings;

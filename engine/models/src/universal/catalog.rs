@@ -2,45 +2,44 @@
 
 use std::fmt::Write as _;
 
-use baton_types::config::{Agent, Tool};
+use baton_types::config::{Agent, Catalog, Invocation, Tool};
 
 /// The explanation of answers, calls and results. It names no task.
 const STANDARD: &str = include_str!("standard.txt");
 
-/// Greatest number of characters of a description in the list of tools.
-const DESCRIPTION_CHARACTERS: usize = 300;
+/// Availability of a tool after its description, where requests offer it.
+const OFFERED_NEXT: &str = " It can be called from your next answer on.";
 
-/// Returns the text that follows the system prompt of `agent`: the standard, and the tools that it may use.
-pub fn standard(agent: &Agent) -> String {
-    let mut text = format!("\n\n{STANDARD}\n=== TOOLS ({} available) ===\n", agent.tools.len());
-    for definition in agent.offered.iter() {
-        let outputs = agent.tools.get(&definition.id).map(|tool| outputs(tool)).unwrap_or_default();
-        let description = short(&definition.description);
-        writeln!(text, "\n• {}: {description}{outputs}\n  input: {}", definition.id, definition.input_schema.text())
-            .expect("a string takes all text");
-    }
-    text
-}
-
-/// Returns the names of a tool's outputs, in the order that its config declares them.
-fn outputs(tool: &Tool) -> String {
-    let schema = tool.output.as_ref().map(|output| output.json().value());
-    let properties = schema.as_ref().and_then(|schema| schema.get("properties")?.as_object());
-    match properties {
-        Some(properties) if !properties.is_empty() => {
-            format!(" → {}", properties.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+/// Returns the text about tools that follows the system prompt of `agent`: the standard where it is needed, and the list of
+/// tools where requests do not offer all of them.
+pub fn about_tools(agent: &Agent) -> String {
+    match (agent.invocation, agent.catalog) {
+        (Invocation::Native, Catalog::Full) => String::new(),
+        (Invocation::Native, Catalog::Discover) => {
+            let tools: Vec<&Tool> = agent.tools.values().map(|tool| &**tool).filter(|tool| !tool.is_known_at_once()).collect();
+            let lines: String = tools.iter().map(|tool| format!("{}\n", tool.catalog_line())).collect();
+            format!("\n\n=== TOOLS ({} available) ===\n\n{lines}{}", tools.len(), describing(agent, OFFERED_NEXT))
         }
-        _ => String::new(),
+        (Invocation::Universal, catalog) => {
+            let mut text = format!("\n\n{STANDARD}\n=== TOOLS ({} available) ===\n\n", agent.tools.len());
+            for tool in agent.tools.values() {
+                writeln!(text, "{}", tool.catalog_line()).expect("a string takes all text");
+                if catalog == Catalog::Full || tool.is_known_at_once() {
+                    writeln!(text, "  input: {}", tool.definition.input_schema.text()).expect("a string takes all text");
+                }
+            }
+            if catalog == Catalog::Discover { text + &describing(agent, "") } else { text }
+        }
     }
 }
 
-/// Returns a description on one line, cut where it is long.
-fn short(description: &str) -> String {
-    let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(DESCRIPTION_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+/// Returns the way to the definitions of tools; empty if no tool describes them.
+fn describing(agent: &Agent, next: &str) -> String {
+    let describing = agent.tools.values().find(|tool| tool.describes_tools);
+    let text = |tool: &std::sync::Arc<Tool>| {
+        format!("\nBefore the first use of a tool without input here, call {} with {{\"tools\": [\"name\"]}}.{next}\n", tool.id)
+    };
+    describing.map(text).unwrap_or_default()
 }
 
 #[cfg(test)]

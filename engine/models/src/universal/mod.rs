@@ -1,7 +1,7 @@
 //! Universal invocation (seeds 000 and 001): any model that can write JSON uses tools.
 //!
 //! [`Universal`] wraps a model. It sends calls and results as text and offers no tools; it reads calls from the text of
-//! the answer. [`standard`] is the text that explains this to the model, with the catalog of its tools. It follows the
+//! the answer. [`about_tools`] is the text that explains this to the model, with the catalog of its tools. It follows the
 //! system prompt.
 //!
 //! JSON that a model copies word for word from a document, a result or a request is *not* an answer and is never executed.
@@ -29,7 +29,7 @@ use self::requests::Requests;
 use crate::error::ModelError;
 use crate::model::{Attempt, ContentSource, Model};
 
-pub use catalog::standard;
+pub use catalog::about_tools;
 pub(crate) use copied::is_copied;
 pub(crate) use noise::{Found, values};
 

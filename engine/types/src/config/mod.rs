@@ -3,6 +3,7 @@
 //! The files a person writes are read by the loader, which gathers *all* faults; what is here is consistent,
 //! so the machine looks things up without asking whether they exist.
 
+mod catalog;
 mod model;
 mod money;
 mod policy;
@@ -24,6 +25,7 @@ use crate::path::DocumentPath;
 use crate::schema::{CompileSchema, Schema};
 
 pub use crate::model::Invocation;
+pub use catalog::Catalog;
 pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
@@ -125,6 +127,8 @@ pub struct Agent {
     pub approvals: BTreeMap<ToolId, Approver>,
     /// Its way to call tools.
     pub invocation: Invocation,
+    /// What its model knows of its tools at first.
+    pub catalog: Catalog,
     /// The meaning of a turn without calls.
     pub on_text: OnText,
     /// The master of its questions.
@@ -143,7 +147,7 @@ pub struct Agent {
     pub max_output_tokens: u64,
     /// Whether the settings name that limit.
     pub sets_output_limit: bool,
-    /// The definitions of [`Agent::tools`], ordered by id.
+    /// The definitions that every request offers, ordered by id: all of [`Agent::tools`], unless it discovers them.
     pub offered: Offer,
     /// Definitions of the tools that it may use while it answers a question as a master.
     pub offered_in_questions: Offer,
@@ -179,6 +183,9 @@ pub fn output_tokens(settings: &Map<String, Value>) -> u64 {
 
 /// Upper bound of the bytes of the text that explains universal invocation, without the list of tools.
 pub const STANDARD_BYTES: usize = 2_000;
+
+/// Upper bound of the bytes of the text around the list of tools that a model with tool calls discovers.
+pub const CATALOG_BYTES: usize = 400;
 
 /// The meaning of a turn without calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -41,6 +41,8 @@ pub struct Tool {
     pub after: Option<AfterExecution>,
     /// Whether a result may set the next step after the turn.
     pub controls_flow: bool,
+    /// Whether a call describes other tools of the agent, which its input `tools` names.
+    pub describes_tools: bool,
     /// The time limit of a call.
     pub timeout: Duration,
     /// The time limit without a sign of life.
