@@ -37,7 +37,7 @@ pub struct AgentForm {
     /// (`universal`), for models without tool calling.
     #[serde(default)]
     pub invocation: Option<Invocation>,
-    /// What its model knows of its tools at first. `full` (default for `native`) is the definition of every tool. `discover`
+    /// The knowledge of its model about its tools at first. `full` (default for `native`) is the definition of every tool. `discover`
     /// (default for `universal`) is a line for each tool. It asks for the definitions of those that it needs.
     #[serde(default)]
     pub catalog: Option<Catalog>,

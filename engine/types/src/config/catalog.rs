@@ -12,7 +12,7 @@ use crate::json::Json;
 use crate::model::{Invocation, Offer};
 use crate::tool_type::Then;
 
-/// What an agent's model knows of its tools at first.
+/// The knowledge of an agent's model about its tools at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Catalog {

@@ -127,7 +127,7 @@ pub struct Agent {
     pub approvals: BTreeMap<ToolId, Approver>,
     /// Its way to call tools.
     pub invocation: Invocation,
-    /// What its model knows of its tools at first.
+    /// The knowledge of its model about its tools at first.
     pub catalog: Catalog,
     /// The meaning of a turn without calls.
     pub on_text: OnText,
