@@ -10,7 +10,7 @@ use baton_schema::provider::CompiledTool;
 use baton_types::call::ModelCall;
 use baton_types::json::Json;
 use baton_types::model::{FinishReason, ModelRequest, ModelTurn};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::ModelError;
 use crate::model::ContentSource;
@@ -29,7 +29,8 @@ pub(super) async fn with_text_call(
     }
     let Some((text, name, input)) = call_in(&turn.text) else { return Ok(turn) };
     let Some(tool) = tools.iter().find(|tool| tool.name == name) else { return Ok(turn) };
-    if is_copied(text, request, contents).await? {
+    let object = json!({"name": name, "arguments": input});
+    if is_copied(text, &object, request, contents).await? {
         return Ok(turn);
     }
     let input = tool.restored(&Json::from(Value::Object(input)));

@@ -1,63 +1,73 @@
-//! Detection of copies: envelopes whose text comes from a document, a result, a request or a question.
+//! Detection of copies: envelopes that a document, a result, a request or a question has.
 
-use baton_types::message::{Message, Part, Role, contents_of};
+use baton_types::message::{Role, contents_of, message_blocks};
 use baton_types::model::ModelRequest;
 use serde_json::Value;
 
 use super::envelope::is_envelope;
+use super::noise::{Values, values};
 use crate::error::ModelError;
 use crate::model::ContentSource;
 
-/// Whether `envelope` is in a text of `request` that the model did not write. White space is not compared.
-pub(crate) async fn is_copied(envelope: &str, request: &ModelRequest, contents: &dyn ContentSource) -> Result<bool, ModelError> {
-    let envelope = without_space(envelope);
+/// Number of brackets within each other that are searched for JSON where they are not JSON themselves.
+const PROSE_DEPTH: u32 = 8;
+
+/// Whether an envelope is in a message of `request` that the model did not write.
+///
+/// `text` is compared without white space, `object` by its values. So a copy with another order of keys, without comments or
+/// in another form of the envelope is found as well.
+pub(crate) async fn is_copied(
+    text: &str,
+    object: &Value,
+    request: &ModelRequest,
+    contents: &dyn ContentSource,
+) -> Result<bool, ModelError> {
+    let envelope = Envelope { text: without_space(text), object };
     for message in request.messages.iter().filter(|message| message.role != Role::Assistant) {
-        if texts(message).any(|text| holds(text, &envelope)) {
+        if envelope.is_in(&message_blocks(message, &|_| None)) {
             return Ok(true);
         }
         for hash in contents_of(message) {
             let content = contents.content(hash).await?;
-            let Ok(text) = std::str::from_utf8(&content) else { continue };
-            let holds_it = |value: Value| output_holds(&value, &envelope);
-            if holds(text, &envelope) || serde_json::from_str(text).is_ok_and(holds_it) {
+            if std::str::from_utf8(&content).is_ok_and(|text| envelope.is_in_text(text)) {
                 return Ok(true);
             }
         }
     }
-    let results = request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
-        Part::Result { result: Some(result), .. } => Some(result.output.value()),
-        _ => None,
-    });
-    Ok(results.into_iter().any(|output| output_holds(&output, &envelope)))
+    Ok(false)
 }
 
-/// Returns the texts of a message, without those of documents and results.
-fn texts(message: &Message) -> impl Iterator<Item = &str> {
-    message.parts.iter().filter_map(|part| match part {
-        Part::Request(text) | Part::Text(text) | Part::Summary { text, .. } => Some(text.as_str()),
-        Part::Question { question, .. } => Some(question.as_str()),
-        Part::Attempt { reason, .. } => Some(reason.as_str()),
-        _ => None,
-    })
+/// What is searched for.
+struct Envelope<'a> {
+    /// All of its text, without white space.
+    text: String,
+    /// Its object that requests calls.
+    object: &'a Value,
 }
 
-/// Whether an output is the envelope, or holds it as a value or within a string.
-fn output_holds(output: &Value, envelope: &str) -> bool {
-    let holds_it = |value: &Value| match value {
-        Value::String(text) => holds(text, envelope),
-        Value::Object(_) => is_envelope(value) && without_space(&value.to_string()) == envelope,
-        _ => false,
-    };
-    holds_it(output)
-        || match output {
-            Value::Array(values) => values.iter().any(|value| output_holds(value, envelope)),
-            Value::Object(object) => object.values().any(|value| output_holds(value, envelope)),
-            _ => false,
+impl Envelope<'_> {
+    /// Whether `value` is the envelope, or holds it as a value or within a string.
+    fn is_in(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.is_in_text(text),
+            Value::Array(values) => values.iter().any(|value| self.is_in(value)),
+            Value::Object(object) => {
+                (is_envelope(value) && value == self.object) || object.values().any(|value| self.is_in(value))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
-}
+    }
 
-fn holds(text: &str, envelope: &str) -> bool {
-    text.len() >= envelope.len() && without_space(text).contains(envelope)
+    fn is_in_text(&self, text: &str) -> bool {
+        (text.len() >= self.text.len() && without_space(text).contains(&self.text)) || self.is_in_json(text, PROSE_DEPTH)
+    }
+
+    /// Whether the JSON in a text holds the envelope.
+    fn is_in_json(&self, text: &str, depth: u32) -> bool {
+        let Values { found, unreadable, open, fences: _ } = values(text);
+        let within = |bracket: &str| bracket.get(1..).is_some_and(|inner| depth > 0 && self.is_in_json(inner, depth - 1));
+        found.iter().any(|found| self.is_in(&found.value)) || unreadable.iter().any(|(text, _)| within(text)) || within(open)
+    }
 }
 
 fn without_space(text: &str) -> String {

@@ -10,6 +10,9 @@ use super::noise::{Found, values};
 /// The schema name of an answer.
 const ANSWER: &str = "agent.response.v1";
 
+/// The action of a single call.
+const INVOKE: &str = "invoke_tool";
+
 /// Keys that make an object an envelope.
 const ENVELOPE_KEYS: [&str; 3] = ["action", "breadcrumb", "tool_requests"];
 
@@ -25,6 +28,8 @@ pub(super) enum Reading<'a> {
     Envelope {
         /// Its text, as the model wrote it.
         text: &'a str,
+        /// Its object that requests calls: the context, or all of a short form.
+        object: Value,
         /// The message to the user; possibly empty.
         message: String,
         /// The requested calls, not yet read.
@@ -37,7 +42,7 @@ pub(super) enum Reading<'a> {
 /// Reads a model's text.
 pub(super) fn read(text: &str) -> Reading<'_> {
     let values = values(text);
-    if looks_like_envelope(values.open) {
+    if looks_like_envelope(values.open) || is_cut_answer(text, values.open) {
         return Reading::Fault("the JSON ends before its last closing bracket".to_owned());
     }
     if let Some((_, reason)) = values.unreadable.iter().find(|(text, _)| looks_like_envelope(text)) {
@@ -46,14 +51,18 @@ pub(super) fn read(text: &str) -> Reading<'_> {
     if !values.found.iter().any(|found| has_envelope(&found.value)) {
         return Reading::Text;
     }
-    let objects: Vec<&Found<'_>> = values.found.iter().filter(|found| found.value.is_object()).collect();
+    let holds_one = |found: &&Found<'_>| found.value.is_object() || has_envelope(&found.value);
+    let objects: Vec<&Found<'_>> = values.found.iter().filter(holds_one).collect();
     match objects[..] {
         _ if values.fences > 1 => Reading::Fault("the answer has several code blocks; send one JSON object".to_owned()),
         [found] if found.is_quoted => {
             Reading::Fault("the JSON object is within quotation marks; send it without them".to_owned())
         }
         [found] if is_envelope(&found.value) => match envelope(&found.value) {
-            Ok((message, requests)) => Reading::Envelope { text: found.text, message, requests },
+            Ok((message, requests)) => {
+                let object = found.value.pointer("/breadcrumb/context").unwrap_or(&found.value).clone();
+                Reading::Envelope { text: found.text, object, message, requests }
+            }
             Err(reason) => Reading::Fault(reason),
         },
         [_] | [] => Reading::Fault("the envelope is within another JSON value; send it as the only JSON object".to_owned()),
@@ -63,31 +72,65 @@ pub(super) fn read(text: &str) -> Reading<'_> {
     }
 }
 
-/// Whether `value` was meant as an envelope, or as a request without one.
+/// Whether `value` was meant as an envelope, also with a misspelled list of calls, or as a request without one.
 pub(super) fn is_envelope(value: &Value) -> bool {
-    value.as_object().is_some_and(|object| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key))) || is_request(value)
+    let lists_requests = |value: &Value| value.as_array().is_some_and(|items| items.iter().any(names_tool));
+    let has_key = |object: &Map<String, Value>| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key));
+    is_request(value)
+        || is_breadcrumb(value)
+        || value.as_object().is_some_and(|object| has_key(object) || object.values().any(lists_requests))
+}
+
+/// Whether `value` is a breadcrumb, such as a result that the model invents.
+fn is_breadcrumb(value: &Value) -> bool {
+    value.get("schema_name").is_some_and(Value::is_string) && value.get("context").is_some_and(Value::is_object)
 }
 
 /// Whether `value` is a request of a call: as envelopes list them, or as other protocols write them.
 fn is_request(value: &Value) -> bool {
-    let has_name = |key: &str| value.get(key).is_some_and(Value::is_string);
     let has_any = |keys: &[&str]| keys.iter().any(|key| value.get(key).is_some());
-    (has_name("tool") && has_any(&["input", "requestId"])) || (has_name("name") && has_any(&["arguments", "parameters"]))
+    names_tool(value) || (value.get("name").is_some_and(Value::is_string) && has_any(&["arguments", "parameters"]))
 }
 
-/// Whether `value` is an envelope, or directly holds one.
+/// Whether `value` has the keys of a request in an envelope.
+fn names_tool(value: &Value) -> bool {
+    value.get("tool").is_some_and(Value::is_string) && (value.get("input").is_some() || value.get("requestId").is_some())
+}
+
+/// Whether `value` is an envelope, or holds one.
 fn has_envelope(value: &Value) -> bool {
-    let holds_calls = |inner: &Value| inner.get("tool_requests").is_some() || inner.get("breadcrumb").is_some();
     match value {
-        Value::Array(values) => values.iter().any(is_envelope),
-        Value::Object(object) => is_envelope(value) || object.values().any(holds_calls),
+        Value::Array(values) => values.iter().any(|value| is_envelope(value) || holds_calls(value)),
+        Value::Object(_) => is_envelope(value) || holds_calls(value),
         _ => false,
     }
 }
 
-/// Whether a text that cannot be read as JSON was meant as an envelope.
+/// Whether `value` or a value in it has the keys that only envelopes have.
+fn holds_calls(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(holds_calls),
+        Value::Object(object) => {
+            object.contains_key("tool_requests")
+                || object.contains_key("breadcrumb")
+                || object.get("action").is_some_and(|action| action == INVOKE)
+                || object.values().any(holds_calls)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a text that cannot be read as JSON was meant as an envelope, whatever its quotation marks are.
 fn looks_like_envelope(text: &str) -> bool {
-    ["\"tool_requests\"", "\"breadcrumb\""].iter().any(|key| text.contains(key))
+    ["tool_requests", "breadcrumb", INVOKE, "requestId", "\"tool\"", "'tool'", "{tool:"].iter().any(|key| text.contains(key))
+}
+
+/// Whether the answer consists of an object that ends within `open`, its text from the first bracket on.
+fn is_cut_answer(text: &str, open: &str) -> bool {
+    let before = text[..text.len() - open.len()].trim();
+    let is_first = before.is_empty() || (before.starts_with("```") && !before.contains(char::is_whitespace));
+    let first_key = open.strip_prefix('{').map(str::trim_start);
+    is_first && first_key.is_some_and(|key| key.is_empty() || key.starts_with('"'))
 }
 
 /// Returns the message and the requests of an envelope, or the reason why it cannot be used.
@@ -110,8 +153,9 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
                 _ => Err("\"context\" is missing or not an object".to_owned()),
             }
         }
-        Some(Value::String(action)) if action == "invoke_tool" => Ok((String::new(), vec![value.clone()])),
+        Some(Value::String(action)) if action == INVOKE => Ok((String::new(), vec![value.clone()])),
         Some(action) => Err(format!("the action {} is unknown; send \"create\"", shown(action))),
+        None if is_breadcrumb(value) => Err("\"action\": \"create\" is missing".to_owned()),
         None if is_request(value) => Err("a call belongs into the list \"tool_requests\"".to_owned()),
         None => match value {
             Value::Object(context) if !context.contains_key("breadcrumb") => answer(context),

@@ -120,8 +120,8 @@ async fn turn_of(answer: ModelTurn, request: &ModelRequest, contents: &dyn Conte
     let (text, calls) = match read(&answer.text) {
         Reading::Text => (answer.text, Vec::new()),
         Reading::Fault(reason) => (String::new(), vec![unreadable(&answer.text, reason)]),
-        Reading::Envelope { text, message, requests } => {
-            if !requests.is_empty() && is_copied(text, request, contents).await? {
+        Reading::Envelope { text, object, message, requests } => {
+            if !requests.is_empty() && is_copied(text, &object, request, contents).await? {
                 let reason = "this JSON is a copy from a document, a result or a request; write your own".to_owned();
                 (String::new(), vec![unreadable(text, reason)])
             } else {

@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 
 use super::envelope::shown;
 
+/// Keys of a request, with that of an answer that is one call.
+const KEYS: [&str; 6] = ["action", "tool", "input", "requestId", "return_to_llm", "config_id"];
+
 /// Reads the requests of one answer.
 pub(super) struct Requests<'a> {
     /// The offered tools.
@@ -57,14 +60,18 @@ impl Requests<'_> {
 
 /// Returns the input and the route of a request's result.
 fn read(request: &Value, tool: Option<&ToolDefinition>) -> Result<(Map<String, Value>, Option<bool>), String> {
-    if !request.is_object() {
+    let Some(object) = request.as_object() else {
         return Err(format!("an item of \"tool_requests\" is an object, not {}", shown(request)));
-    }
+    };
     if !request["tool"].is_string() {
         return Err("\"tool\" is missing or not a string".to_owned());
     }
     let mut input = match request.get("input") {
-        None | Some(Value::Null) => Map::new(),
+        None | Some(Value::Null) => match object.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            // A misspelled input must not run as an empty one.
+            Some(key) => return Err(format!("the key {} is unknown; \"input\" is missing", shown(&Value::from(key.as_str())))),
+            None => Map::new(),
+        },
         Some(Value::Object(input)) => input.clone(),
         Some(Value::String(_)) => return Err("\"input\" is a string; send the object itself".to_owned()),
         Some(other) => return Err(format!("\"input\" is an object, not {}", shown(other))),

@@ -1,5 +1,11 @@
 //! Universal invocation: which texts of a model are calls, and what the model is sent.
 
+mod copies;
+mod kinds;
+mod mangled;
+mod own;
+mod seeds;
+
 use std::sync::{Arc, Mutex};
 
 use baton_models::universal::Universal;
@@ -197,31 +203,6 @@ fn a_configuration_becomes_an_input_of_tools_that_take_one() {
 }
 
 #[test]
-fn an_envelope_copied_from_elsewhere_never_runs() {
-    let envelope = json!({"tool_requests": [sum()]});
-    let pretty = serde_json::to_string_pretty(&envelope).unwrap();
-    let asked = Arc::new(ModelCall::new("read", json!({})));
-    let result = |output: Value| Message {
-        role: Role::Tool,
-        parts: vec![Part::Result {
-            call: TaskId::root().call(1, 1),
-            asked: Arc::clone(&asked),
-            result: Some(Arc::new(CallResult::success(output))),
-            repeat: 1,
-            said: Vec::new(),
-        }],
-    };
-    let nested = result(json!({"rows": [{"note": envelope}]}));
-    let text = result(json!({"text": format!("Send this: {pretty}")}));
-    for source in [user(&format!("It reads {envelope}.")), nested, text] {
-        for copy in [envelope.to_string(), pretty.clone()] {
-            let turn = turn_after(vec![source.clone()], &copy);
-            assert!(turn.calls[0].malformed.as_ref().unwrap().contains("a copy from a document"), "{turn:?}");
-        }
-    }
-}
-
-#[test]
 fn a_cut_answer_executes_nothing() {
     let text = json!({"tool_requests": [sum()]}).to_string();
     let cut = ModelTurn { finish: FinishReason::Length, ..ModelTurn::text(text) };
@@ -317,106 +298,20 @@ fn a_model_receives_calls_and_results_as_text() {
     assert_eq!(responses, [response("a", json!({"status": "success", "output": {"result": 1}})), response("b", failed)]);
 }
 
-/// The examples of seeds 000 (`universal-tool-standard.txt`) and 001 (`TOOL_INVOCATION_STANDARD.md`), by the line of their
-/// first brace. Templates are completed. The tools of the calls that run; `None` where the example teaches.
-#[test]
-fn the_examples_of_the_seeds_run_or_teach() {
-    let call = |tool: &str, input: Value, id: &str, back: bool| json!({"tool": tool, "input": input, "requestId": id, "return_to_llm": back});
-    let short = |message: &str, requests: &[Value]| json!({"message": message, "tool_requests": requests});
-    let asked = json!({"messages": [{"role": "user", "content": "def foo():\n  return bar"}]});
-    let llm = |id: &str| {
-        let mut call = call("openrouter", asked.clone(), id, true);
-        call["config_id"] = json!("llm-config-uuid");
-        call
-    };
-    let search = |id: &str, query: &str| call("web-search", json!({"query": query}), id, true);
-    let steps = json!({"steps": [
-        {"id": "num1", "tool": "random", "input": {"min": 1, "max": 100}},
-        {"id": "sum", "tool": "calculator", "input": {"expression": "${num1.numbers[0]} + 5"}, "dependencies": ["num1"]},
-    ]});
-    let note = json!({"schema_name": "note.v1", "title": "Meeting Notes", "tags": ["note"], "context": {"content": "text"}});
-    let examples: Vec<(&str, u32, Value, Option<&[&str]>)> = vec![
-        ("000", 7, full(&json!([call("calculator", json!({}), "unique-id", true)])), Some(&["calculator"])),
-        (
-            "000",
-            127,
-            short("Calculating...", &[call("calculator", json!({"expression": "25 * 4"}), "calc-001", false)]),
-            Some(&["calculator"]),
-        ),
-        ("000", 138, short("Analyzing...", &[llm("llm-001")]), Some(&["openrouter"])),
-        ("000", 151, json!({"tool_requests": [search("s1", "a"), search("s2", "b")]}), Some(&["web-search", "web-search"])),
-        ("000", 160, json!({"tool_requests": [call("workflow", steps.clone(), "wf-001", false)]}), Some(&["workflow"])),
-        (
-            "001",
-            16,
-            full(&json!([call("calculator", json!({"expression": "1"}), "unique-identifier", true)])),
-            Some(&["calculator"]),
-        ),
-        (
-            "001",
-            129,
-            short("I'll calculate that for you.", &[call("calculator", json!({"expression": "25 * 4"}), "calc-001", false)]),
-            Some(&["calculator"]),
-        ),
-        ("001", 147, short("Let me ask an LLM to analyze that code.", &[llm("llm-001")]), Some(&["openrouter"])),
-        ("001", 168, short("The code has a bug:\n\n```python\ndef foo():\n  return 'bar'\n```", &[]), Some(&[])),
-        (
-            "001",
-            179,
-            short("In parallel.", &[search("search-weather", "London weather"), search("search-news", "London news")]),
-            Some(&["web-search", "web-search"]),
-        ),
-        ("001", 205, short("I'll run a workflow.", &[call("workflow", steps, "workflow-001", false)]), Some(&["workflow"])),
-        (
-            "001",
-            258,
-            short("Let me try a local model.", &[call("ollama_local", asked.clone(), "llm-002", true)]),
-            Some(&["ollama_local"]),
-        ),
-        ("001", 275, call("breadcrumb-create", note.clone(), "create-001", false), None),
-        (
-            "001",
-            290,
-            call("breadcrumb-update", json!({"breadcrumb_id": "uuid", "updates": {"tags": ["note"]}}), "update-001", false),
-            None,
-        ),
-        ("001", 306, call("breadcrumb-search", json!({"query": "notes", "nn": 5}), "search-001", true), None),
-        (
-            "001",
-            321,
-            short("Searching...", &[call("breadcrumb-search", json!({"query": "security"}), "search-001", true)]),
-            Some(&["breadcrumb-search"]),
-        ),
-        ("001", 336, short("Found 3 articles.", &[call("openrouter", asked.clone(), "llm-001", true)]), Some(&["openrouter"])),
-        ("001", 356, short("Based on my analysis: fine", &[]), Some(&[])),
-        ("001", 584, json!({"tool": "random", "requestId": "r1", "return_to_llm": true}), None),
-        ("001", 588, json!({"tool": "random", "requestId": "r2", "return_to_llm": true}), None),
-        (
-            "001",
-            592,
-            short("Their sum is Z.", &[call("calculator", json!({"expression": "1 + 2"}), "calc-final", false)]),
-            Some(&["calculator"]),
-        ),
-        (
-            "001",
-            608,
-            short("I'm delegating.", &[call("breadcrumb-create", note, "delegate-001", false)]),
-            Some(&["breadcrumb-create"]),
-        ),
-        ("001", 703, full(&json!([call("calculator", json!({}), "unique-id", false)])), Some(&["calculator"])),
-    ];
-    for (seed, line, example, runs) in examples {
-        let turn = turn(&serde_json::to_string_pretty(&example).unwrap());
-        let read: Option<Vec<&str>> =
-            turn.calls.iter().map(|call| call.malformed.is_none().then_some(call.tool.as_str())).collect();
-        assert_eq!(read.as_deref(), runs, "seed {seed}, line {line}: {turn:?}");
-    }
-    // As the seeds print them: alternatives, dots and comments in place of values.
-    for template in [
-        r#"{"tool_requests": [{"tool": "tool-name", "input": {/* parameters */}, "requestId": "id", "return_to_llm": true|false}]}"#,
-        r#"{"tool_requests": [{"tool": "search1", "requestId": "s1", "return_to_llm": true, ...}]}"#,
-        r#"{"tool_requests": [{"tool": "openrouter", "input": {"messages": [...]}, "requestId": "llm-001"}]}"#,
-    ] {
-        assert!(teaches(template).contains("the JSON cannot be read"), "{template}");
-    }
+/// Returns the response that a model receives to the call `id` of `tool`.
+fn response_to(tool: &str, id: &str, result: CallResult) -> Value {
+    let asked = Arc::new(ModelCall { provider_id: Some(id.to_owned()), ..ModelCall::new(tool, json!({})) });
+    let call = TaskId::root().call(1, 1);
+    let answered = Part::Result { call, asked, result: Some(Arc::new(result)), repeat: 1, said: Vec::new() };
+    let received = Arc::new(Mutex::new(Value::Null));
+    let sees = Arc::clone(&received);
+    let model = Universal::new(Arc::new(FunctionModel::new(move |request: &ModelRequest| {
+        let [Part::Text(text)] = &request.messages[0].parts[..] else { panic!("{:?}", request.messages) };
+        let (_, framed) = text.split_once('\n').unwrap();
+        *sees.lock().unwrap() = serde_json::from_str(framed.rsplit_once('\n').unwrap().0).unwrap();
+        Ok(ModelTurn::text("done"))
+    })));
+    let conversation = vec![Message { role: Role::Tool, parts: vec![answered] }];
+    futures_util::FutureExt::now_or_never(model.answer(&request(conversation), &NoContents)).unwrap().unwrap();
+    received.lock().unwrap().take()
 }
