@@ -35,9 +35,8 @@ fn described_tools_count_and_survive_a_compaction() {
     let model = |prompted: &Prompted<'_>| -> Answer {
         assert_eq!(offered(prompted.request).contains(&"work"), prompted.turn > 1, "turn {}", prompted.turn);
         Ok(match prompted.turn {
-            1 => describe("work"),
             // Describing it again changes nothing.
-            2 => describe("work"),
+            1 | 2 => describe("work"),
             3..=20 => turn([call("work", &format!("{} {}", prompted.turn, "y".repeat(2_000)))]),
             _ => turn([handoff("done")]),
         })
