@@ -100,3 +100,21 @@ async fn the_full_catalog_needs_no_description() {
     let (_, received) = run("native", json!({}), vec![handoff("done", &[])]).await;
     assert_eq!(received[0].0, ["calculator", "echo", "handoff", "random"]);
 }
+
+#[tokio::test]
+async fn a_run_keeps_the_tools_that_its_selectors_selected() {
+    let add = calls(&[("calculator", json!({"expression": "6 * 7"}))]);
+    let turns = [add, handoff("done", &[])];
+    let model = FunctionModel::new(move |request: &ModelRequest| {
+        let offered: Vec<&str> = request.tools.iter().map(|tool| tool.id.as_str()).collect();
+        assert_eq!(offered, ["calculator", "echo", "handoff", "random"]);
+        Ok(turns[request.turn as usize - 1].clone())
+    });
+    let engine = engine(Arc::new(MemoryStore::default()), &(Arc::new(model) as Arc<_>));
+    let job = TestJob::new("solo", json!({})).agent_with("solo", &[], json!({"tools": ["handoff", {"category": "utility"}]}));
+    let job = ["calculator", "echo", "random"].into_iter().fold(job, TestJob::built_in).load();
+    // The replay at its end loads the pinned configs again, with the tools that these select.
+    let finished = run_to_end(&engine, job).await;
+    assert_eq!(finished.status, "success", "{}", finished.result);
+    assert_eq!(call_output(&finished.entries, "0/1.1")["result"], json!(42));
+}

@@ -15,7 +15,7 @@ use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value};
 
 use crate::fault::{Fault, FaultKind};
-use crate::form::{AgentForm, FullGrantForm, GrantForm, PromptForm};
+use crate::form::{AgentForm, FullGrantForm, GrantForm, PromptForm, SelectorForm};
 use crate::loader::{Loader, Read, ReadAgent};
 use crate::models::unknown_provider;
 use crate::price::money_limit;
@@ -60,7 +60,8 @@ impl<'s> Loader<'s> {
                 continue;
             }
             let grants = self.agents.get(id).and_then(|agent| agent.form.as_ref()).into_iter().flat_map(|form| &form.tools);
-            open.extend(grants.filter_map(|grant| Some(self.tools.get(grant.tool())?.agent.as_ref()?.as_str())));
+            let tools = grants.flat_map(|grant| self.named_by(grant));
+            open.extend(tools.filter_map(|tool| Some(tool.agent.as_ref()?.as_str())));
         }
         used
     }
@@ -247,12 +248,17 @@ impl<'s> Loader<'s> {
 
     fn granted(&mut self, form: &AgentForm, text: &Text<'s>) -> (BTreeMap<ToolId, Arc<Tool>>, BTreeMap<ToolId, Approver>) {
         let (mut granted, mut approvals) = (BTreeMap::new(), BTreeMap::new());
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut selectors) = (BTreeSet::new(), Vec::new());
         for (index, grant) in form.tools.iter().enumerate() {
             let at = pointer(&["tools", &index.to_string()]);
             let (id, place, approval) = match grant {
                 GrantForm::Tool(id) => (id, at.clone(), None),
                 GrantForm::Full(full) => (&full.tool, format!("{at}/tool"), full.approval),
+                GrantForm::Selected(selector) => {
+                    self.check_selector(selector, &at, text);
+                    selectors.push(selector);
+                    continue;
+                }
             };
             if !seen.insert(id) {
                 let message = format!("tool \"{id}\" is granted twice");
@@ -262,7 +268,7 @@ impl<'s> Loader<'s> {
             if let Some(tool) = self.tools.get(id.as_str()).map(Arc::clone) {
                 let offered = match grant {
                     GrantForm::Full(full) => self.reworded(&tool, full, &at, text),
-                    GrantForm::Tool(_) => Arc::clone(&tool),
+                    GrantForm::Tool(_) | GrantForm::Selected(_) => Arc::clone(&tool),
                 };
                 granted.insert(tool.id.clone(), offered);
                 if let Some(approver) = approval {
@@ -283,7 +289,53 @@ impl<'s> Loader<'s> {
                 self.faults.push(fault.near(id, known));
             }
         }
+        let by_id: BTreeSet<ToolId> = granted.keys().cloned().collect();
+        for selector in selectors {
+            for tool in self.selected_by(selector).filter(|tool| !by_id.contains(&tool.id)) {
+                granted.insert(tool.id.clone(), Arc::clone(tool));
+                let approver = selector.approval.filter(|_| may_need_approval(tool.tool_type));
+                if let Some(approver) = approver.max(approvals.get(&tool.id).copied()) {
+                    approvals.insert(tool.id.clone(), approver);
+                }
+            }
+        }
         (granted, approvals)
+    }
+
+    /// Returns the loaded tools that `grant` names or selects.
+    fn named_by(&self, grant: &GrantForm) -> Vec<&Arc<Tool>> {
+        match grant {
+            GrantForm::Tool(id) => self.tools.get(id.as_str()).into_iter().collect(),
+            GrantForm::Full(full) => self.tools.get(full.tool.as_str()).into_iter().collect(),
+            GrantForm::Selected(selector) => self.selected_by(selector).collect(),
+        }
+    }
+
+    fn selected_by(&self, selector: &SelectorForm) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.values().filter(|tool| selector.selects(tool.category.as_deref(), tool.tags.iter().map(String::as_str)))
+    }
+
+    /// Reports a selector, at `place`, that selects no tool. A tool that could not be loaded may have been meant.
+    fn check_selector(&mut self, selector: &SelectorForm, place: &str, text: &Text<'s>) {
+        let (key, wanted, known): (&str, &str, BTreeSet<&str>) = match selector {
+            SelectorForm { tag: Some(tag), category, .. } => {
+                let of_category = self.tools.values().filter(|tool| category.is_none() || tool.category == *category);
+                ("tag", tag, of_category.flat_map(|tool| tool.tags.iter().map(String::as_str)).collect())
+            }
+            SelectorForm { category: Some(category), .. } => {
+                ("category", category, self.tools.values().filter_map(|tool| tool.category.as_deref()).collect())
+            }
+            SelectorForm { .. } => {
+                let fault = text.fault(FaultKind::MissingKey, place, Spot::Value, "the grant selects no tool");
+                self.faults.push(fault.expected("a \"category\", a \"tag\", or both"));
+                return;
+            }
+        };
+        if self.selected_by(selector).next().is_none() && self.assumed_tools.is_empty() {
+            let message = format!("no tool has the {key} {}", show(&Value::from(wanted)));
+            let fault = text.fault(FaultKind::UnknownTool, &format!("{place}/{key}"), Spot::Value, message);
+            self.faults.push(fault.near(wanted, known));
+        }
     }
 
     /// Returns `tool` with the descriptions of `grant`, which is at `place`. Nothing else of the tool changes for the agent.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use validator::Validate;
 
-pub use self::agent::{AgentForm, FileForm, FullGrantForm, GrantForm, PromptForm, WordingForm};
+pub use self::agent::{AgentForm, FileForm, FullGrantForm, GrantForm, PromptForm, SelectorForm, WordingForm};
 pub use self::job::{DocumentForm, FullDocumentForm, InputForm, JobForm, RequestForm, RequestWithInputsForm, RunLimitsForm};
 pub use self::model::{
     AliasForm, KeyForm, ModelForm, ModelsForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm, ProviderSettingsForm,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use baton_tool::ToolFunction;
 use baton_types::config::{MoneyLimit, Origin, Tool};
 use baton_types::id::ToolId;
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use validator::Validate;
 
 use crate::fault::{Fault, FaultKind};
-use crate::form::AgentForm;
+use crate::form::{AgentForm, GrantForm};
 use crate::reader::{Spot, Text};
 use crate::shape;
 use crate::shape::{Shape, ShapeFault};
@@ -207,10 +208,10 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Returns the tools that some agent is granted, by a name or by an object that holds it.
-    pub(crate) fn granted_ids(&self) -> BTreeSet<String> {
+    /// Returns the grants of all agents, before their forms are read.
+    pub(crate) fn grants(&self) -> Vec<GrantForm> {
         let lists = self.agents.values().filter_map(|agent| agent.value.get("tools")?.as_array());
-        lists.flatten().filter_map(|grant| grant.get("tool").unwrap_or(grant).as_str()).map(str::to_owned).collect()
+        lists.flatten().filter_map(|grant| GrantForm::deserialize(grant).ok()).collect()
     }
 
     /// Whether an agent of that id exists or was meant to.

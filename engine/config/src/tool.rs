@@ -15,7 +15,7 @@ use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value, json};
 
 use crate::fault::{Fault, FaultKind};
-use crate::form::{ToolForm, ToolTypeForm};
+use crate::form::{GrantForm, ToolForm, ToolTypeForm};
 use crate::load::Unconfigured;
 use crate::loader::{Loader, Read, fault_of_function, holder, place, place_of, same_id, stem, twin_key};
 use crate::price::money_limit;
@@ -59,15 +59,15 @@ impl<'s> Loader<'s> {
     pub(crate) fn load_tools(&mut self, unconfigured: Unconfigured) {
         let mut files = [Role::BuiltinTool, Role::SharedTool, Role::Tool].map(|role| self.read_tools(role));
         if unconfigured == Unconfigured::Allowed {
-            let granted = self.granted_ids();
+            let grants = self.grants();
+            let kept: BTreeSet<String> = ids_of(&files).filter(|id| is_needed(id, &files, &grants)).cloned().collect();
             for tools in &mut files {
-                // Agents that discover their tools have those that describe others without a grant.
-                tools.retain(|id, read| granted.contains(id) || read.value.get("describes_tools") == Some(&Value::Bool(true)));
+                tools.retain(|id, _| kept.contains(id));
             }
         }
         self.check_twins(&files);
         self.check_names(&files);
-        let ids: BTreeSet<&String> = files.iter().flat_map(BTreeMap::keys).collect();
+        let ids: BTreeSet<&String> = ids_of(&files).collect();
         for id in &ids {
             let of_tool: Vec<_> = files.iter().filter_map(|tools| tools.get(*id)).collect();
             let text = &holder(of_tool.iter().copied(), "/tool_id").text;
@@ -507,6 +507,24 @@ impl<'s> Loader<'s> {
             (false, None, None) => None,
         }
     }
+}
+
+/// Returns the ids of tools in `files`, in the order of the files.
+fn ids_of<'a>(files: &'a [BTreeMap<String, Read<'_>>; 3]) -> impl Iterator<Item = &'a String> {
+    files.iter().flat_map(BTreeMap::keys)
+}
+
+/// Whether an agent has the tool `id`: `grants` name or select it, or it describes other tools.
+fn is_needed(id: &str, files: &[BTreeMap<String, Read<'_>>; 3], grants: &[GrantForm]) -> bool {
+    // The last file with a key sets it.
+    let value = |key: &str| files.iter().rev().find_map(|tools| tools.get(id)?.value.get(key));
+    let tags = || value("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let is_granted = grants.iter().any(|grant| match grant {
+        GrantForm::Tool(granted) => granted == id,
+        GrantForm::Full(full) => full.tool == id,
+        GrantForm::Selected(selector) => selector.selects(value("category").and_then(Value::as_str), tags()),
+    });
+    is_granted || value("describes_tools") == Some(&Value::Bool(true))
 }
 
 /// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative.

@@ -30,7 +30,8 @@ pub struct AgentForm {
     pub model: String,
     /// The system prompt, a template: the text itself, or the file that holds it.
     pub system_prompt: PromptForm,
-    /// The tools it may use: their ids, or ids with approvals and descriptions; `route_to_<agent_id>` delegates to an agent.
+    /// The tools it may use: their ids, ids with approvals and descriptions, or all tools of a category or with a tag.
+    /// `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
     pub tools: Vec<GrantForm>,
     /// Its way to call tools: by the tool calls of its provider (`native`, the default), or by JSON in its text
@@ -68,7 +69,7 @@ pub struct AgentForm {
     pub settings: Option<Map<String, Value>>,
 }
 
-/// A tool that an agent may use: its id, or its id and more.
+/// A tool that an agent may use: its id, or its id and more; or several tools by their category or tag.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Grant")]
@@ -77,15 +78,34 @@ pub enum GrantForm {
     Tool(String),
     /// Its id and more.
     Full(FullGrantForm),
+    /// All tools of a category or with a tag.
+    Selected(SelectorForm),
 }
 
-impl GrantForm {
-    /// Returns the tool's id.
-    pub fn tool(&self) -> &str {
-        match self {
-            Self::Tool(id) => id,
-            Self::Full(full) => &full.tool,
-        }
+/// All tools of a category, with a tag, or both. Tools that are also granted by their ids are granted as these grants define.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Selector")]
+pub struct SelectorForm {
+    /// The category of the tools.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 64))]
+    pub category: Option<String>,
+    /// A tag of the tools.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub tag: Option<String>,
+    /// Approver of each call of these tools by this agent. Tools that need no approval are granted without one.
+    #[serde(default)]
+    pub approval: Option<Approver>,
+}
+
+impl SelectorForm {
+    /// Whether it selects a tool of `category` with `tags`.
+    pub fn selects<'a>(&self, category: Option<&str>, mut tags: impl Iterator<Item = &'a str>) -> bool {
+        let is_category = self.category.as_ref().is_none_or(|wanted| category == Some(wanted));
+        let has_tag = self.tag.as_ref().is_none_or(|wanted| tags.any(|tag| tag == wanted));
+        is_category && has_tag && (self.category.is_some() || self.tag.is_some())
     }
 }
 

@@ -83,3 +83,57 @@ fn what_is_awaited_is_told_in_words() {
         ["all", "first_success", "a quorum of 2"]
     );
 }
+
+/// The tools of `counter`, whose grants are `tools`.
+fn counters(tools: &str) -> crate::support::Files {
+    let granted = "\"tools\": [\"word_count\", \"handoff\", \"ask_master\", \"note\"]";
+    sound()
+        .edited("agents/counter.json", granted, &format!("\"tools\": {tools}"))
+        .edited(
+            "tool-configs/word_count.json",
+            "\"effect\"",
+            "\"category\": \"text\", \"tags\": [\"words\", \"count\"], \"effect\"",
+        )
+        .edited("tools/note.json", "\"description\"", "\"category\": \"text\", \"description\"")
+}
+
+#[test]
+fn a_selector_grants_the_tools_of_a_category_or_with_a_tag() {
+    let granted = |tools: &str| -> Vec<String> {
+        let configs = counters(tools).load().unwrap_or_else(|faults| panic!("{faults}"));
+        configs.agents["counter"].tools.keys().map(ToString::to_string).collect()
+    };
+    assert_eq!(granted(r#"["handoff", {"category": "text"}]"#), ["handoff", "note", "word_count"]);
+    assert_eq!(granted(r#"["handoff", {"tag": "words"}]"#), ["handoff", "word_count"]);
+    assert_eq!(granted(r#"["handoff", {"category": "text", "tag": "count"}]"#), ["handoff", "word_count"]);
+}
+
+#[test]
+fn a_grant_by_id_outranks_a_selector() {
+    let tools =
+        r#"[{"category": "text", "approval": "person"}, {"tool": "word_count", "description": "Count for me."}, "handoff"]"#;
+    let configs = counters(tools).load().unwrap_or_else(|faults| panic!("{faults}"));
+    let counter = &configs.agents["counter"];
+    assert_eq!(counter.tools["word_count"].definition.description, "Count for me.");
+    assert_eq!(counter.approvals.len(), 0, "the note needs no approval, and word_count is granted without one");
+    let configs = counters(r#"[{"category": "text", "approval": "person"}, {"tag": "words"}, "handoff"]"#).load().unwrap();
+    let approvals: Vec<&str> = configs.agents["counter"].approvals.keys().map(|id| id.as_str()).collect();
+    assert_eq!(approvals, ["word_count"], "the stricter of two selectors counts");
+}
+
+#[test]
+fn a_selector_without_a_tool_is_a_fault_with_the_nearest_name() {
+    let told = counters(r#"[{"category": "texts"}, {"tag": "word"}, {}, {"categry": "text"}, "handoff"]"#).faults();
+    assert!(told.contains("no tool has the category \"texts\"") && told.contains("\"text\""), "{told}");
+    assert!(told.contains("no tool has the tag \"word\"") && told.contains("\"words\""), "{told}");
+    assert!(told.contains("counter.json:6:"), "{told}");
+}
+
+#[test]
+fn a_tool_that_describes_others_takes_their_names() {
+    let described = r#""description": "Read", "describes_tools": true"#;
+    let told = sound().edited("tools/note.json", "\"description\"", &format!("{described}, \"title\"")).faults();
+    assert!(told.contains("needs the input \"tools\", an array of strings"), "{told}");
+    let told = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"describes_tools\": true, \"effect\"").faults();
+    assert!(told.contains("\"describes_tools\" does not apply to a tool of type function_tool"), "{told}");
+}
