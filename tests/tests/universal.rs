@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use baton_models::FunctionModel;
-use baton_runtime::{Engine, StartOptions};
-use baton_store::MemoryStore;
+use baton_models::{FunctionModel, Model};
+use baton_runtime::{Engine, LoadedJob, RunOutcome, StartOptions};
+use baton_store::{MemoryStore, Store};
 use baton_types::call::{CallStatus, ModelCall};
 use baton_types::entry::{Entry, Recorded};
 use baton_types::id::TaskId;
@@ -15,7 +15,8 @@ use baton_types::model::{ModelRequest, ModelTurn};
 use serde_json::{Value, json};
 
 use crate::examples::{examples, load, outcome, run};
-use crate::support::{Finished, TestJob, engine, finish, run_to_end, workspace};
+use crate::support::failing::{Failing, FailingStore};
+use crate::support::{Finished, TestJob, call_output, call_result, engine, finish, run_to_end, workspace};
 
 /// The turns of a run: text and calls, by task and turn.
 type Turns = HashMap<(TaskId, u32), (String, Vec<Arc<ModelCall>>)>;
@@ -125,7 +126,7 @@ async fn an_agent_learns_why_its_envelope_cannot_be_used() {
     let (finished, received) = conversation(&[broken, r#"{"tool_requests": [{"tool": "hand-off"}]}"#, handoff]).await;
     assert_eq!((finished.status, &finished.result), ("success", &json!({"summary": "done"})));
     assert!(received[1].contains("only \\\"agent.response.v1\\\" can be sent"), "{}", received[1]);
-    assert!(received[2].contains("hand-off-1") && received[2].contains("unknown_tool"), "{}", received[2]);
+    assert!(received[2].contains("hand-off-2") && received[2].contains("unknown_tool"), "{}", received[2]);
 }
 
 #[tokio::test]
@@ -140,4 +141,57 @@ async fn a_third_answer_without_a_readable_envelope_fails_the_task() {
 async fn an_answer_without_requests_is_the_result() {
     let (finished, _) = conversation(&[r#"{"message": "The sum is 2.", "tool_requests": []}"#]).await;
     assert_eq!((finished.status, &finished.result), ("success", &json!("The sum is 2.")));
+}
+
+/// Returns a job whose agent writes documents by requests, and its answers: the second repeats a request of the first, and the
+/// third has the id of another request.
+fn repeating() -> (LoadedJob, Arc<dyn Model>) {
+    let text = json!({"type": "string", "description": "A text.", "required": true});
+    let job = TestJob::new("solo", json!({}))
+        .agent_with("solo", &["append_line", "handoff"], json!({"invocation": "universal"}))
+        .tool("append_line", json!({"path": text, "line": text}), json!({"effect": "idempotent", "writes": true}))
+        .document("log.md", "");
+    let append = |id: &str, line: &str| {
+        let input = json!({"path": "log.md", "line": line});
+        json!({"tool_requests": [{"tool": "append_line", "input": input, "requestId": id}]}).to_string()
+    };
+    let handoff =
+        json!({"tool_requests": [{"tool": "handoff", "input": {"result": {"summary": "done"}, "documents": ["log.md"]}}]});
+    let texts = [append("a", "one"), append("a", "one"), append("a", "two"), append("b", "two"), handoff.to_string()];
+    let model = FunctionModel::new(move |request: &ModelRequest| Ok(ModelTurn::text(texts[request.turn as usize - 1].clone())));
+    (job.load(), Arc::new(model))
+}
+
+fn assert_repeated(finished: &Finished) {
+    let entries = &finished.entries;
+    let started = entries.iter().filter(|recorded| matches!(recorded.entry, Entry::CallStarted(_))).count();
+    assert_eq!((finished.status, started), ("success", 2), "the repetition does not start");
+    assert_eq!(call_output(entries, "0/2.1"), call_output(entries, "0/1.1"));
+    assert_eq!(["0/2.1", "0/3.1", "0/4.1"].map(|call| call_result(entries, call)), ["success", "refused conflict", "success"]);
+    assert_eq!(workspace(finished.run.documents()).len(), 1);
+    let log = finished.run.documents().iter().next().unwrap().1.current().version;
+    assert_eq!(log, 3, "the document itself, and two lines");
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_not_executed_again_after_any_crash() {
+    let (job, model) = repeating();
+    assert_repeated(&run_to_end(&engine(Arc::new(MemoryStore::default()), &model), job).await);
+    let mut crashes = 0;
+    for commits in 0.. {
+        let (job, model) = repeating();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let doomed = engine(Arc::new(FailingStore::new(Arc::clone(&store), commits, Failing::After)), &model);
+        // The store may already fail while the run is started.
+        if let Ok(handle) = doomed.start(job, StartOptions::default()).await
+            && let RunOutcome::Ended { .. } = handle.outcome().await
+        {
+            break;
+        }
+        crashes += 1;
+        let engine = engine(Arc::clone(&store), &model);
+        let handle = engine.resume(&store.runs().await.unwrap()[0].id).await.unwrap();
+        assert_repeated(&finish(&engine, &handle).await);
+    }
+    assert!(crashes >= 8, "only {crashes} crashes were tried");
 }

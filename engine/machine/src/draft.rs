@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::agent;
 use crate::prelude::*;
 use crate::render::goes_to_user;
+use crate::requests::AnsweredRequest;
 use crate::rules::after;
 use crate::task::Streak;
 
@@ -32,6 +33,14 @@ pub(super) struct Draft<'run> {
 pub(super) struct CallAt {
     pub(super) task: TaskIndex,
     pub(super) index: usize,
+}
+
+/// The fields of a result that few calls have.
+#[derive(Default)]
+struct FinishDetails {
+    conflicts: Vec<Conflict>,
+    read: Vec<DocumentRef>,
+    result_of: Option<CallId>,
 }
 
 /// Read access for rules.
@@ -131,19 +140,30 @@ impl Draft<'_> {
 
     /// Gives a call its result, with the fields that decide the end of the turn.
     pub(super) fn finish(&mut self, call: CallAt, result: impl Into<Arc<CallResult>>, envelope: Option<AfterExecution>) {
-        self.finish_function(call, result, envelope, Vec::new(), Vec::new());
+        self.finish_as(call, result.into(), envelope, FinishDetails::default());
     }
 
     /// Gives a call of a function its result, with the conflicts of its writes and the documents that it read.
     pub(super) fn finish_function(
         &mut self,
         call: CallAt,
-        result: impl Into<Arc<CallResult>>,
+        result: CallResult,
         envelope: Option<AfterExecution>,
         conflicts: Vec<Conflict>,
         read: Vec<DocumentRef>,
     ) {
-        let (tool, result) = (self.tool(call), result.into());
+        self.finish_as(call, Arc::new(result), envelope, FinishDetails { conflicts, read, result_of: None });
+    }
+
+    /// Gives a call the result of the `earlier` call of its request.
+    pub(super) fn finish_repeated(&mut self, call: CallAt, earlier: &AnsweredRequest) {
+        let details = FinishDetails { result_of: Some(earlier.call.clone()), ..FinishDetails::default() };
+        self.finish_as(call, Arc::clone(&earlier.result), None, details);
+    }
+
+    fn finish_as(&mut self, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>, details: FinishDetails) {
+        let FinishDetails { conflicts, read, result_of } = details;
+        let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
         let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
         let output = goes_to_user(&open.asked, tool_type).then(|| Output {
@@ -161,6 +181,7 @@ impl Draft<'_> {
             said: task.said_during(&call),
             call,
             result,
+            result_of,
             conflicts,
             read,
         };

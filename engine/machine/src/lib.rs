@@ -23,6 +23,7 @@ mod models;
 mod phase;
 mod prelude;
 pub mod render;
+mod requests;
 mod reservation;
 mod room;
 mod rules;

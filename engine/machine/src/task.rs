@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
+use baton_types::config::Invocation;
 use baton_types::entry::{ReminderReason, Said};
 use baton_types::path::DocumentPath;
 
+use crate::agent;
 use crate::prelude::*;
 use crate::render::SUMMARY_FRAME_TOKENS;
+use crate::requests::Requests;
 
 /// One task of a run. Its conversation is in [`crate::render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +80,8 @@ pub(super) struct Extras {
     pub(super) described: BTreeSet<ToolId>,
     /// Messages from a person for the next request.
     pub(super) steering: Vec<String>,
+    /// In universal invocation: its answered requests.
+    pub(super) requests: Requests,
 }
 
 impl Task {
@@ -122,6 +127,17 @@ impl Task {
     pub(super) fn said_during(&self, call: &CallId) -> Vec<Said> {
         let said = self.extras.iter().flat_map(|extras| &extras.said);
         said.filter(|(waiting, _)| waiting == call).map(|(_, said)| said.clone()).collect()
+    }
+
+    /// Whether the ids of its calls are requests.
+    pub(super) fn has_requests(&self, configs: &Configs) -> bool {
+        self.agent().is_some_and(|id| agent(configs, id).invocation == Invocation::Universal)
+    }
+
+    /// Returns its answered requests; none in native invocation.
+    pub(super) fn requests(&self) -> &Requests {
+        const NONE: &Requests = &Requests::NONE;
+        self.extras.as_ref().map_or(NONE, |extras| &extras.requests)
     }
 
     /// Returns the messages from a person for the next request.

@@ -332,7 +332,7 @@ fn a_call_that_holds_calls_is_unfolded_and_goes_back_folded() {
         parts.extend(all.iter().map(|(call, asked)| Part::Call { call: call.clone(), asked: Arc::clone(asked) }));
         let results = all.iter().map(|(call, asked)| {
             let result = Some(Arc::new(CallResult::success(json!(call.as_str()))));
-            Part::Result { call: call.clone(), asked: Arc::clone(asked), result, repeat: 1, said: Vec::new() }
+            Part::Result { call: call.clone(), asked: Arc::clone(asked), result, hint: None, said: Vec::new() }
         });
         let results = Message { role: Role::Tool, parts: results.collect() };
         let profile = Profile::named(provider).unwrap();

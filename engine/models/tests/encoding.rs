@@ -251,7 +251,7 @@ fn exchange(conversation: &mut Conversation, turn: u32) {
     let (call, asked) = (TaskId::root().call(turn, 1), Arc::new(ModelCall::new("look", json!({"turn": turn}))));
     conversation.say(Role::Assistant, vec![Part::Call { call: call.clone(), asked: Arc::clone(&asked) }]);
     let result = Some(Arc::new(CallResult::success(json!({"n": 12_345_678_901_234_567_890_u64}))));
-    conversation.say(Role::Tool, vec![Part::Result { call, asked, result, repeat: 1, said: Vec::new() }]);
+    conversation.say(Role::Tool, vec![Part::Result { call, asked, result, hint: None, said: Vec::new() }]);
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn ids_of_calls_are_short_where_the_provider_wants_them_short() {
         let asked = ModelCall { provider_id: id.map(str::to_owned), ..ModelCall::new("look", json!({})) };
         let (call, asked) = (TaskId::root().call(turn, 1), Arc::new(asked));
         let result = Some(Arc::new(CallResult::success(json!(turn))));
-        let answer = Part::Result { call: call.clone(), asked: Arc::clone(&asked), result, repeat: 1, said: Vec::new() };
+        let answer = Part::Result { call: call.clone(), asked: Arc::clone(&asked), result, hint: None, said: Vec::new() };
         (Part::Call { call, asked }, answer)
     };
     let mut conversation = Conversation::default();

@@ -166,7 +166,7 @@ fn no_content_leaves_its_frame_in_any_dialect() {
                 ],
             },
             Message { role: Role::Assistant, parts: vec![Part::Call { call: call.clone(), asked: Arc::clone(&asked) }] },
-            Message { role: Role::Tool, parts: vec![Part::Result { call, asked, result, repeat: 0, said: Vec::new() }] },
+            Message { role: Role::Tool, parts: vec![Part::Result { call, asked, result, hint: None, said: Vec::new() }] },
             Message {
                 role: Role::User,
                 parts: vec![

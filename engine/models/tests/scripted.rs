@@ -44,7 +44,7 @@ impl Conversation {
             call: id(position),
             asked: Arc::clone(asked),
             result: Some(Arc::new(result.clone())),
-            repeat: 1,
+            hint: None,
             said: Vec::new(),
         });
         let (made, results) = (made.collect(), results.collect());

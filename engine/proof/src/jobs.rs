@@ -45,6 +45,7 @@ pub struct AgentDraft {
     limits: Limits,
     system_prompt: String,
     settings: Value,
+    invocation: Invocation,
 }
 
 /// A tool in the making.
@@ -94,6 +95,7 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
         limits: Limits::default(),
         system_prompt: format!("You are {id}."),
         settings: Value::Null,
+        invocation: Invocation::Native,
     }
 }
 
@@ -113,6 +115,12 @@ impl AgentDraft {
     /// Sets its system prompt; the default is `You are <id>.`.
     pub fn prompt(mut self, prompt: &str) -> Self {
         prompt.clone_into(&mut self.system_prompt);
+        self
+    }
+
+    /// Lets its model call tools in its text, so that the ids of its calls are requests.
+    pub fn universal(mut self) -> Self {
+        self.invocation = Invocation::Universal;
         self
     }
 
@@ -464,7 +472,7 @@ impl AgentDraft {
             granted.values().filter(|tool| wanted(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
         };
         Agent {
-            invocation: Invocation::Native,
+            invocation: self.invocation,
             catalog: self.catalog,
             id: self.id.as_str().into(),
             description: format!("{} works.", self.id),

@@ -116,6 +116,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             result,
             after,
             repeat,
+            result_of,
             said,
             conflicts,
             read,
@@ -126,6 +127,9 @@ pub fn line(entry: &Entry) -> Option<String> {
             }
             if *after == AfterExecution::Terminate {
                 line.push_str(" [terminate]");
+            }
+            if let Some(earlier) = result_of {
+                let _ = write!(line, " [of {earlier}]");
             }
             if *repeat > 1 {
                 let _ = write!(line, " ×{repeat}");

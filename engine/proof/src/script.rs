@@ -142,6 +142,11 @@ pub fn handoff_with(result: impl Into<Value>, documents: &[&str]) -> ModelCall {
     ModelCall::new("handoff", json!({"result": result.into(), "documents": documents}))
 }
 
+/// Returns `call` with the id that its model gives it.
+pub fn with_id(id: &str, call: ModelCall) -> ModelCall {
+    ModelCall { provider_id: Some(id.to_owned()), ..call }
+}
+
 /// `call`, its result going to the user.
 pub fn to_user(call: ModelCall) -> ModelCall {
     ModelCall { return_to_llm: Some(false), ..call }

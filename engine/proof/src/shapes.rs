@@ -13,7 +13,7 @@ use crate::jobs::{AgentDraft, JobDraft, ToolDraft, agent, function, job, note};
 use crate::random::Random;
 use crate::script::{
     Answer, Execution, Prompted, call, call_with, document_path, error, handoff_with, malformed, route_with, stopped, then,
-    to_user, turn, write, writes,
+    to_user, turn, with_id, write, writes,
 };
 
 const PATHS: [&str; 4] = ["a.md", "b.csv", "c.json", "missing.md"];
@@ -73,6 +73,9 @@ fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool
     }
     if random.once_in(2) {
         draft = draft.summarises();
+    }
+    if random.once_in(2) {
+        draft = draft.universal();
     }
     if random.once_in(6) {
         let tool = *random.pick(&["handoff", "look", "route_to_agent0"]);
@@ -175,6 +178,7 @@ fn random_call(random: &mut Random) -> ModelCall {
         14 => malformed("work"),
         _ => call("nothing", &mark),
     };
+    let called = if random.once_in(3) { with_id(&random.below(4).to_string(), called) } else { called };
     match random.below(40) {
         0..=2 => to_user(called),
         3 => then(called, AfterExecution::Terminate),

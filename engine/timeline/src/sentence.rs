@@ -257,14 +257,26 @@ fn model_answered(said: Sentence, answered: &ModelAnswered) -> Sentence {
 }
 
 fn call_finished(said: Sentence, line: &Line, finished: &CallFinished) -> Sentence {
-    let CallFinished { task: _, call: _, tool, tool_type, result, after: _, repeat: _, said: _, conflicts: _, read: _ } =
-        finished;
+    let CallFinished {
+        task: _,
+        call: _,
+        tool,
+        tool_type,
+        result,
+        after: _,
+        repeat: _,
+        result_of,
+        said: _,
+        conflicts: _,
+        read: _,
+    } = finished;
     let CallResult { status, output, error, documents: _ } = &**result;
     let said = said.name(tool.as_str());
     let said = match (tool_type.behavior().then, &line.with) {
         (Then::Block, Some(_)) => said.plain(format!(" ← {}: ", other_holder(line))),
         _ => said.plain(" → "),
     };
+    let said = if result_of.is_some() { said.plain("stored ") } else { said };
     let said = match error {
         Some(error) => said.bad(format!("{}: {}", status.as_str(), message(error))),
         None if output.is_null() => said.plain(status.as_str()),

@@ -21,7 +21,7 @@ pub struct ModelCall {
     /// Why the arguments could not be read, when they could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
-    /// The id that the provider gave this call, to be sent back with its result.
+    /// The id that the provider or, in universal invocation, the model gave this call, to be sent back with its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
     /// `false` sends the result to the user instead of the agent (seeds 000 and 001).
@@ -139,7 +139,7 @@ pub enum ErrorCode {
     HandoffRefused,
     /// A document that is not in the workspace, or a path that cannot be one.
     UnknownDocument,
-    /// A write whose base is no longer the current version.
+    /// A write whose base is no longer the current version, or a request with the id of another one.
     Conflict,
     /// A limit would be exceeded.
     LimitReached,

@@ -124,7 +124,7 @@ fn described(part: &Part, contents: &HashMap<ContentHash, Content>) -> Option<(S
         Part::Text(text) => ("text".to_owned(), text.clone()),
         Part::Items(_) => return None,
         Part::Call { asked, call: _ } => (format!("call of {}", asked.tool), asked.input.text().to_owned()),
-        Part::Result { asked, result, repeat: _, said, call: _ } => {
+        Part::Result { asked, result, hint: _, said, call: _ } => {
             let Some(result) = result else { return Some((format!("result of {}", asked.tool), "waiting".to_owned())) };
             let error = result.error.as_ref().map(|error| CallError::to_value(error).to_string());
             let output = Some(result.output.shown().text().to_owned()).filter(|_| !result.output.is_null());

@@ -71,11 +71,14 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let task = &mut run.graph[task];
     task.context_tokens += tokens;
     task.add_fresh(fresh);
+    let asked = Arc::clone(&open_calls(task)[index].asked);
+    if task.has_requests(&run.configs) {
+        task.extras.get_or_insert_default().requests.answer(&entry.call, &asked, result);
+    }
     if let Some(extras) = &mut task.extras {
         extras.said.retain(|(waiting, _)| *waiting != entry.call);
     }
     if entry.repeat > 0 {
-        let asked = Arc::clone(&open_calls(task)[index].asked);
         task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
     }
 }

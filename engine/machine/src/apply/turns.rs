@@ -94,6 +94,9 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
         OpenCall::new(id, Arc::clone(asked), tool.map(|tool| tool.tool_type), delegates)
     });
     let calls = OpenCalls::new(purpose, entry.turn, &entry.text, calls.collect());
+    if !entry.calls.is_empty() && task.has_requests(&configs) {
+        task.extras.get_or_insert_default().requests.count(entry.calls.len());
+    }
     let made = u32::try_from(calls.iter().filter(|call| call.is_counted()).count()).unwrap_or(u32::MAX);
     task.calls += made;
     run.shared.calls += made;

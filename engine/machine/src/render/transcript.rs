@@ -308,7 +308,7 @@ impl Transcript {
     fn refused(&mut self, entry: &CallRefused) {
         let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
         if let Some(pending) = self.pending_call(&entry.call) {
-            pending.result = Some(pending.part(Some(result), 0, Vec::new()));
+            pending.result = Some(pending.part(Some(result), None, Vec::new()));
         }
     }
 
@@ -331,7 +331,7 @@ impl Transcript {
             })
         }));
         if let Some(pending) = self.pending_call(&entry.call) {
-            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), entry.repeat, shortened(&entry.said)));
+            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), repeat_hint(entry), shortened(&entry.said)));
             pending.documents = parts;
         }
     }
@@ -377,7 +377,7 @@ impl Transcript {
         let mut bundle = requested.bundle.as_ref().and_then(|bundle| documents.version(&bundle.document)).cloned();
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
-            let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, 0, Vec::new()));
+            let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, None, Vec::new()));
             if left_out.results.contains(&pending.call) {
                 reduce(&mut result);
             } else if let Some(kept) = requested.kept.iter().find(|kept| kept.call == pending.call) {
@@ -442,8 +442,8 @@ impl Transcript {
 }
 
 impl PendingCall {
-    fn part(&self, result: Option<Arc<CallResult>>, repeat: u32, said: Vec<baton_types::entry::Said>) -> Part {
-        Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, repeat, said }
+    fn part(&self, result: Option<Arc<CallResult>>, hint: Option<String>, said: Vec<baton_types::entry::Said>) -> Part {
+        Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, hint, said }
     }
 }
 
@@ -469,12 +469,23 @@ impl<'a> LeftOut<'a> {
     }
 }
 
+/// Returns the hint for an agent whose call repeats an earlier one.
+fn repeat_hint(entry: &CallFinished) -> Option<String> {
+    match (&entry.result_of, entry.repeat) {
+        (Some(_), _) => Some("the stored result of your earlier call; to call again, use a new requestId".to_owned()),
+        (None, 0 | 1) => None,
+        (None, times) => {
+            Some(format!("the same result for the same input, {times} times in a row: doing it again will not help"))
+        }
+    }
+}
+
 /// Reduces a result to its status.
 fn reduce(part: &mut Part) {
-    if let Part::Result { result: Some(result), said, repeat, .. } = part {
+    if let Part::Result { result: Some(result), said, hint, .. } = part {
         *result =
             Arc::new(CallResult { status: result.status, output: CallOutput::default(), error: None, documents: Vec::new() });
-        (*said, *repeat) = (Vec::new(), 0);
+        (*said, *hint) = (Vec::new(), None);
     }
 }
 

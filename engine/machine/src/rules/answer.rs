@@ -18,7 +18,10 @@ pub(crate) fn answered(
     let Some(task) = awaiting(draft, id, turn) else {
         return draft.record_late(id, format!("an answer for turn {turn}"));
     };
-    let ModelTurn { text, calls, finish, usage, items, answered } = answer;
+    let ModelTurn { text, mut calls, finish, usage, items, answered } = answer;
+    if draft.task(task).has_requests(draft.run.configs()) {
+        draft.task(task).requests().name_calls(&mut calls);
+    }
     let summary = usable_summary(&text, &calls, finish);
     let usage = usage.map_or_else(|| estimated_usage(draft, task, &text, &calls), Usage::bounded);
     let cost = draft.run.price(task).map(|price| price.cost(&usage));

@@ -3,10 +3,11 @@
 //! The checks run in call order. The first one that fails gives the call an error result that explains the fault, and nothing
 //! else changes. The checks are for limits on calls, the grant, the last turn, readable arguments and the tool's schema.
 //! Further checks are for a handoff's promised result, room for a new task, and repetition. A call that passes and needs
-//! neither an executor nor another task is answered at once.
+//! neither an executor nor another task is answered at once. So is a call that repeats a request.
 
 use super::describe::describe;
 use crate::prelude::*;
+use crate::requests::AnsweredRequest;
 use crate::room::{check_below, limit_error};
 use crate::{answer_in, bounded, limits_under};
 
@@ -15,7 +16,11 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
     for index in from..draft.calls(task).len() {
         let call = CallAt { task, index };
         let tool = match check(draft, call, creating) {
-            Ok(tool) => tool,
+            Ok(Checked::Begins(tool)) => tool,
+            Ok(Checked::Repeats(earlier)) => {
+                draft.finish_repeated(call, &earlier);
+                continue;
+            }
             Err(error) => {
                 draft.refuse(call, error);
                 continue;
@@ -48,8 +53,16 @@ fn logged(draft: &Draft<'_>, call: CallAt, tool: &Tool) -> Result<CallResult, Ca
     Ok(CallResult::success(json!({"logged": true})))
 }
 
-/// Checks whether `call` may begin, and returns its tool. `creating` earlier calls of its turn will create tasks.
-fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, CallError> {
+/// A call that is not refused.
+enum Checked {
+    /// The call may begin. The tool is known.
+    Begins(Arc<Tool>),
+    /// The call repeats a request that has a result.
+    Repeats(AnsweredRequest),
+}
+
+/// Checks whether `call` may begin, or has a result already. `creating` earlier calls of its turn will create tasks.
+fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, CallError> {
     let (task, asked, agent) = (draft.task(call.task), &draft.call(call).asked, draft.agent(call.task));
     // This check comes first, since a call that is refused for another reason still counts.
     check_calls(draft, call)?;
@@ -71,6 +84,13 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, Ca
         return Err(CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit})));
     }
     let input = readable(asked)?;
+    // A handoff ends the task, so its id is not needed any more.
+    if row.then != Then::Stop
+        && let Some(earlier) = repeated(draft, call)?
+    {
+        check_repeats(draft, task, asked)?;
+        return Ok(Checked::Repeats(earlier));
+    }
     if let Err(faults) = tool.input.check(&input) {
         return Err(invalid_input(tool, &faults));
     }
@@ -85,7 +105,17 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, Ca
         }
     }
     check_repeats(draft, task, asked)?;
-    Ok(Arc::clone(tool))
+    Ok(Checked::Begins(Arc::clone(tool)))
+}
+
+/// Returns the answered request that `call` repeats, in universal invocation.
+fn repeated(draft: &Draft<'_>, call: CallAt) -> Result<Option<AnsweredRequest>, CallError> {
+    let (task, calls) = (draft.task(call.task), draft.calls(call.task));
+    if !task.has_requests(draft.run.configs()) {
+        return Ok(None);
+    }
+    let earlier = task.requests().earlier(&calls[call.index].asked, &calls[..call.index])?;
+    Ok(earlier.cloned())
 }
 
 /// Checks one more call against the limits of the task and of the run. The unchecked calls of the turn, including this one,

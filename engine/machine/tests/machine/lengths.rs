@@ -59,7 +59,7 @@ fn whatever_is_sent_counts_in_what_a_request_is_estimated_to_take() {
         call: "0/1.1".into(),
         asked: asked(String::new()),
         result: Some(Arc::new(CallResult::success(json!(output)))),
-        repeat: 1,
+        hint: None,
         said: vec![Said { asker: "child".into(), question, answer: Json::from(json!(answer)) }],
     };
     let question = |question: String, schema: String| Part::Question {

@@ -31,6 +31,7 @@ mod oracle;
 mod outages;
 mod questions;
 mod rendering;
+mod requests;
 mod retries;
 mod turns;
 mod walk;

@@ -40,7 +40,7 @@ pub(super) enum Reading<'a> {
 }
 
 /// Reads a model's text.
-pub(super) fn read(text: &str) -> Reading<'_> {
+pub(super) fn read_answer(text: &str) -> Reading<'_> {
     let values = values(text);
     if looks_like_envelope(values.open) || is_cut_answer(text, values.open) {
         return Reading::Fault("the JSON ends before its last closing bracket".to_owned());
@@ -142,7 +142,7 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
             };
             match breadcrumb.get("schema_name") {
                 Some(Value::String(name)) if name == ANSWER => {}
-                Some(name) => return Err(format!("\"schema_name\" is {}; only \"{ANSWER}\" can be sent", shown(name))),
+                Some(name) => return Err(format!("\"schema_name\" is {}; only \"{ANSWER}\" can be sent", preview(name))),
                 None => return Err(format!("\"schema_name\" is missing; send \"{ANSWER}\"")),
             }
             if value.get("tool_requests").is_some() || breadcrumb.contains_key("tool_requests") {
@@ -154,7 +154,7 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
             }
         }
         Some(Value::String(action)) if action == INVOKE => Ok((String::new(), vec![value.clone()])),
-        Some(action) => Err(format!("the action {} is unknown; send \"create\"", shown(action))),
+        Some(action) => Err(format!("the action {} is unknown; send \"create\"", preview(action))),
         None if is_breadcrumb(value) => Err("\"action\": \"create\" is missing".to_owned()),
         None if is_request(value) => Err("a call belongs into the list \"tool_requests\"".to_owned()),
         None => match value {
@@ -170,7 +170,7 @@ fn answer(context: &Map<String, Value>) -> Result<(String, Vec<Value>), String> 
     if let Some(key) = context.keys().find(|key| !ANSWER_KEYS.contains(&key.as_str())) {
         return Err(format!(
             "the key {} is unknown; an answer has \"message\" and \"tool_requests\"",
-            shown(&Value::from(key.as_str()))
+            preview(&Value::from(key.as_str()))
         ));
     }
     let message = match context.get("message") {
@@ -186,7 +186,7 @@ fn answer(context: &Map<String, Value>) -> Result<(String, Vec<Value>), String> 
 }
 
 /// Returns a short form of `value` for a message.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn preview(value: &Value) -> String {
     const LENGTH: usize = 60;
     let text = value.to_string();
     match text.char_indices().nth(LENGTH) {

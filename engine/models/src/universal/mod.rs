@@ -13,7 +13,6 @@ mod noise;
 mod requests;
 mod response;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -24,8 +23,8 @@ use baton_types::message::{Message, Part, Role, framed};
 use baton_types::model::{FinishReason, ModelRequest, ModelTurn, ToolDefinition};
 use serde_json::Value;
 
-use self::envelope::{Reading, read};
-use self::requests::Requests;
+use self::envelope::{Reading, read_answer};
+use self::requests::call_of;
 use crate::error::ModelError;
 use crate::model::{Attempt, ContentSource, Model};
 
@@ -78,14 +77,14 @@ impl Model for Universal {
 fn as_text(request: &ModelRequest) -> ModelRequest {
     let messages = request.messages.iter().map(|message| match message.role {
         Role::User => Arc::clone(message),
-        Role::Assistant => Arc::new(Message { role: Role::Assistant, parts: vec![Part::Text(turn_text(message))] }),
+        Role::Assistant => Arc::new(Message { role: Role::Assistant, parts: vec![Part::Text(answer_text(message))] }),
         Role::Tool => Arc::new(Message { role: Role::User, parts: message.parts.iter().map(result_text).collect() }),
     });
     ModelRequest { messages: Arc::new(messages.collect()), tools: Arc::from([]), result_schema: None, ..request.clone() }
 }
 
 /// Returns a turn of the model as text.
-fn turn_text(message: &Message) -> String {
+fn answer_text(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text.as_str()),
         _ => None,
@@ -93,15 +92,15 @@ fn turn_text(message: &Message) -> String {
     let calls: Vec<&ModelCall> = calls(message).collect();
     match calls[..] {
         [call] if call.tool == UNREADABLE => call.input.value().as_str().unwrap_or_default().to_owned(),
-        _ => response::turn_text(&texts.collect::<Vec<_>>().join("\n"), &calls),
+        _ => response::envelope_text(&texts.collect::<Vec<_>>().join("\n"), &calls),
     }
 }
 
 /// Returns a part of the message that answers calls, with a result as text.
 fn result_text(part: &Part) -> Part {
     match part {
-        Part::Result { asked, result, repeat, said, call: _ } => {
-            let response = response::response(asked, result.as_deref(), *repeat, said);
+        Part::Result { asked, result, hint, said, call: _ } => {
+            let response = response::response(asked, result.as_deref(), hint.as_deref(), said);
             Part::Text(framed("tool_response", &response.to_string()))
         }
         other => other.clone(),
@@ -117,7 +116,7 @@ fn calls(message: &Message) -> impl Iterator<Item = &ModelCall> {
 
 /// Returns the turn that a model's text means.
 async fn turn_of(answer: ModelTurn, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
-    let (text, calls) = match read(&answer.text) {
+    let (text, calls) = match read_answer(&answer.text) {
         Reading::Text => (answer.text, Vec::new()),
         Reading::Fault(reason) => (String::new(), vec![unreadable(&answer.text, reason)]),
         Reading::Envelope { text, object, message, requests } => {
@@ -125,14 +124,7 @@ async fn turn_of(answer: ModelTurn, request: &ModelRequest, contents: &dyn Conte
                 let reason = "this JSON is a copy from a document, a result or a request; write your own".to_owned();
                 (String::new(), vec![unreadable(text, reason)])
             } else {
-                let used: HashSet<String> = request
-                    .messages
-                    .iter()
-                    .flat_map(|message| calls(message))
-                    .filter_map(|call| call.provider_id.clone())
-                    .collect();
-                let mut reader = Requests { tools: &request.tools, used };
-                (message, requests.iter().map(|request| reader.call(request)).collect())
+                (message, requests.iter().map(|asked| call_of(asked, &request.tools)).collect())
             }
         }
     };

@@ -2,19 +2,18 @@
 
 use baton_types::call::{CallError, CallResult, CallStatus, ModelCall};
 use baton_types::entry::Said;
-use baton_types::message::repeat_hint;
 use serde_json::{Map, Value, json};
 
 /// Returns a turn of the model as the short form of an envelope; a turn without calls as its text.
-pub(super) fn turn_text(text: &str, calls: &[&ModelCall]) -> String {
+pub(super) fn envelope_text(text: &str, calls: &[&ModelCall]) -> String {
     if calls.is_empty() {
         return text.to_owned();
     }
-    let requests: Vec<Value> = calls.iter().map(|call| request(call)).collect();
+    let requests: Vec<Value> = calls.iter().map(|call| request_object(call)).collect();
     json!({"message": text, "tool_requests": requests}).to_string()
 }
 
-fn request(call: &ModelCall) -> Value {
+fn request_object(call: &ModelCall) -> Value {
     json!({
         "tool": call.tool,
         "input": call.input,
@@ -24,7 +23,7 @@ fn request(call: &ModelCall) -> Value {
 }
 
 /// Returns the response to a call. `result` is `None` while the call still waits.
-pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, repeat: u32, said: &[Said]) -> Value {
+pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, hint: Option<&str>, said: &[Said]) -> Value {
     let id = asked.provider_id.as_deref().unwrap_or_default();
     let mut context = Map::new();
     context.insert("request_id".to_owned(), json!(id));
@@ -48,7 +47,7 @@ pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, repeat: u
             }
         }
     }
-    if let Some(hint) = repeat_hint(repeat) {
+    if let Some(hint) = hint {
         context.insert("hint".to_owned(), json!(hint));
     }
     if !said.is_empty() {

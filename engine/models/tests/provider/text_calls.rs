@@ -68,7 +68,7 @@ async fn a_copy_is_never_a_call() {
         call: TaskId::root().call(1, 1),
         asked: Arc::new(ModelCall::new("free", json!({}))),
         result: Some(Arc::new(CallResult::success(output))),
-        repeat: 1,
+        hint: None,
         said: Vec::new(),
     };
     let result = Message { role: Role::Tool, parts: vec![result] };

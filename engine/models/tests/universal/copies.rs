@@ -46,7 +46,7 @@ impl Store {
 /// Returns a tool's result.
 fn result(result: CallResult, said: Vec<Said>) -> Part {
     let asked = Arc::new(ModelCall::new("read", json!({})));
-    Part::Result { call: TaskId::root().call(1, 1), asked, result: Some(Arc::new(result)), repeat: 1, said }
+    Part::Result { call: TaskId::root().call(1, 1), asked, result: Some(Arc::new(result)), hint: None, said }
 }
 
 /// Returns a version of a document that holds `text`.

@@ -100,18 +100,19 @@ fn each_form_of_an_envelope_is_understood() {
         assert_eq!(turn(&text).text, "I add.");
     }
     let invoked = runs(&json!({"action": "invoke_tool", "tool": "calculator", "input": {"expression": "1 + 1"}}).to_string());
-    let by_default = ModelCall { provider_id: Some("calculator-1".to_owned()), return_to_llm: None, ..expected };
+    let by_default = ModelCall { provider_id: None, return_to_llm: None, ..expected };
     assert_eq!(invoked, by_default);
 }
 
 #[test]
 fn absent_fields_have_their_defaults() {
     let call = runs(r#"{"tool_requests": [{"tool": "calculator"}]}"#);
-    let expected = ModelCall { provider_id: Some("calculator-1".to_owned()), ..ModelCall::new("calculator", json!({})) };
-    assert_eq!(call, expected);
-    let two = turn(r#"{"tool_requests": [{"tool": "calculator"}, {"tool": "calculator", "requestId": null}]}"#);
-    let ids: Vec<_> = two.calls.iter().map(|call| call.provider_id.clone().unwrap()).collect();
-    assert_eq!(ids, ["calculator-1", "calculator-2"]);
+    assert_eq!(call, ModelCall::new("calculator", json!({})), "the machine gives it an id");
+    let ids = [(json!(null), None), (json!(""), None), (json!(7), Some("7")), (json!("7"), Some("7"))];
+    for (id, expected) in ids {
+        let call = runs(&json!({"tool_requests": [{"tool": "calculator", "requestId": id}]}).to_string());
+        assert_eq!(call.provider_id.as_deref(), expected);
+    }
 }
 
 #[test]
@@ -182,18 +183,13 @@ fn an_envelope_that_cannot_be_used_teaches_why() {
         (request(&|request| request["input"] = json!("1 + 1")), "\"input\" is a string"),
         (request(&|request| request["input"] = json!([1])), "\"input\" is an object"),
         (request(&|request| request["return_to_llm"] = json!("true|false")), "\"return_to_llm\" is true or false"),
+        (request(&|request| request["requestId"] = json!(["a"])), "\"requestId\" is a string"),
+        (request(&|request| request["requestId"] = json!("a".repeat(129))), "at most 128 characters"),
         (request(&|request| request["config_id"] = json!("fast")), "takes no \"config_id\""),
     ] {
         let found = teaches(&text);
         assert!(found.contains(reason), "{text}\nteaches {found:?}");
     }
-}
-
-#[test]
-fn a_repeated_request_id_teaches() {
-    let two = turn(&json!({"tool_requests": [sum(), sum()]}).to_string());
-    assert_eq!(two.calls[0].malformed, None);
-    assert!(two.calls[1].malformed.as_ref().unwrap().contains("used before"), "{two:?}");
 }
 
 #[test]
@@ -243,7 +239,7 @@ fn a_model_receives_calls_and_results_as_text() {
                     call: call(1),
                     asked: asked(id),
                     result: Some(Arc::new(result)),
-                    repeat: 1,
+                    hint: None,
                     said: Vec::new(),
                 })
                 .collect(),
@@ -302,7 +298,7 @@ fn a_model_receives_calls_and_results_as_text() {
 fn response_to(tool: &str, id: &str, result: CallResult) -> Value {
     let asked = Arc::new(ModelCall { provider_id: Some(id.to_owned()), ..ModelCall::new(tool, json!({})) });
     let call = TaskId::root().call(1, 1);
-    let answered = Part::Result { call, asked, result: Some(Arc::new(result)), repeat: 1, said: Vec::new() };
+    let answered = Part::Result { call, asked, result: Some(Arc::new(result)), hint: None, said: Vec::new() };
     let received = Arc::new(Mutex::new(Value::Null));
     let sees = Arc::clone(&received);
     let model = Universal::new(Arc::new(FunctionModel::new(move |request: &ModelRequest| {

@@ -63,11 +63,11 @@ fn example(text: &'static str) -> Example {
     Example { place, outcome, raw, completed }
 }
 
-/// Returns the calls of a text that execute, as `TOOL=ID`; `None` if it teaches.
+/// Returns the calls of a text that execute, as `TOOL=ID` with the id that the text has; `None` if it teaches.
 fn calls(text: &str) -> Option<String> {
     let turn = turn(text);
     let call = |call: &baton_types::call::ModelCall| {
-        call.malformed.is_none().then(|| format!("{}={}", call.tool, call.provider_id.as_deref().unwrap()))
+        call.malformed.is_none().then(|| format!("{}={}", call.tool, call.provider_id.as_deref().unwrap_or_default()))
     };
     turn.calls.iter().map(call).collect::<Option<Vec<_>>>().map(|calls| calls.join(" "))
 }

@@ -80,6 +80,9 @@ pub struct CallFinished {
     /// counted.
     #[serde(default)]
     pub repeat: u32,
+    /// The earlier call of the same request, whose stored result this is: nothing was executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_of: Option<CallId>,
     /// Questions and answers on behalf of the calling agent while it waited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<Said>,

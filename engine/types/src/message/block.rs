@@ -65,11 +65,6 @@ pub fn part_block(part: &Part, content: &dyn Fn(ContentHash) -> Option<Content>)
     block
 }
 
-/// Returns the hint for an agent whose call came out the same `repeat` times in a row.
-pub fn repeat_hint(repeat: u32) -> Option<String> {
-    (repeat >= 2).then(|| format!("the same result for the same input, {repeat} times in a row: doing it again will not help"))
-}
-
 /// A part as a JSON block, without the bytes of documents, which are named by hash. Borrowed, so that hashing a
 /// message or sending it copies nothing first.
 #[derive(Serialize)]
@@ -106,7 +101,7 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        hint: Option<String>,
+        hint: Option<&'a str>,
         id: &'a Option<String>,
         #[serde(skip_serializing_if = "<[Said]>::is_empty")]
         answered_in_your_name: &'a [Said],
@@ -176,12 +171,12 @@ impl<'a> Block<'a> {
             },
             Part::Items(kept) => Self::VendorItems { kept },
             Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },
-            Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
+            Part::Result { asked, result, hint, said, call: _ } => Self::ToolResult {
                 tool: &asked.tool,
                 status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
                 output: result.as_ref().map(|result| result.output.shown()).filter(|output| !output.is_null()),
                 error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),
-                hint: repeat_hint(*repeat),
+                hint: hint.as_deref(),
                 id: &asked.provider_id,
                 answered_in_your_name: said,
             },

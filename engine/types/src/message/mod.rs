@@ -16,7 +16,7 @@ use crate::entry::{Notice, Said};
 use crate::id::{AgentId, CallId};
 use crate::json::Json;
 
-pub use block::{contents_of, message_blocks, part_block, repeat_hint, write_hashed_form};
+pub use block::{contents_of, message_blocks, part_block, write_hashed_form};
 pub use frame::{FRAME_NOTE, framed, relabelled};
 pub use weight::{FRAME_BYTES, part_bytes, request_tokens};
 
@@ -84,8 +84,8 @@ pub enum Part {
         asked: Arc<ModelCall>,
         /// The result; `None` while the call still waits, which only a question sees.
         result: Option<Arc<CallResult>>,
-        /// Number of times in a row that the same result came; from 2 on the agent gets a hint.
-        repeat: u32,
+        /// A hint for the agent about a repeated call.
+        hint: Option<String>,
         /// Questions and answers on the agent's behalf meanwhile.
         said: Vec<Said>,
     },

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use baton_types::call::{AfterExecution, CallResult, CallStatus, ErrorCode};
+use baton_types::call::{AfterExecution, CallResult, CallStatus, ErrorCode, ModelCall};
 use baton_types::config::EffectClass;
 use baton_types::document::DocumentRef;
 use baton_types::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, Conflict, FinalState, Output};
+use baton_types::id::CallId;
 use baton_types::tool_type::Then;
 
 use crate::finding::Invariant;
@@ -100,7 +101,7 @@ impl Ledger {
         call.status = Some(result.status);
         call.result = Some(Arc::clone(result));
         let row = finished.tool_type.behavior();
-        let must_start = row.runs_code || row.creates_task;
+        let must_start = (row.runs_code || row.creates_task) && finished.result_of.is_none();
         self.rule(started.is_some() == must_start || never_begun, Invariant::NoEffectTwice, || {
             format!("{id} has a result and never started")
         });
@@ -118,7 +119,10 @@ impl Ledger {
                 Then::Block if joined && finished.after == AfterExecution::Suspend => true,
                 Then::Stop => finished.after == AfterExecution::Terminate,
                 // An executor may set it in its envelope; nothing else may.
-                _ => row.runs_code || finished.after == asked.after_execution.unwrap_or_else(|| tool.after_by_default()),
+                _ => {
+                    (row.runs_code && finished.result_of.is_none())
+                        || finished.after == asked.after_execution.unwrap_or_else(|| tool.after_by_default())
+                }
             };
             self.rule(said, Invariant::ContentControlsNothing, || {
                 format!("what happens after {id} was not asked for by anything that may")
@@ -144,7 +148,9 @@ impl Ledger {
                 && wrote.is_empty();
             self.rule(real, Invariant::VersionsFormAChain, || format!("{id} has a conflict that is none"));
         }
-        if row.creates_task {
+        if let Some(earlier) = &finished.result_of {
+            self.check_repeated(finished, earlier, &asked);
+        } else if row.creates_task {
             self.check_callee_result(finished);
         }
         // The agent gets a receipt alone for a result that goes to the user.
@@ -158,6 +164,21 @@ impl Ledger {
             let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };
             task.arrived.extend(finished.conflicts.iter().map(current));
         }
+    }
+
+    /// Checks the result of a repeated request: it is that of an earlier call of the same task with the same id, tool and
+    /// input.
+    fn check_repeated(&mut self, finished: &CallFinished, earlier: &CallId, asked: &ModelCall) {
+        let same = self.calls.get(earlier).is_some_and(|call| {
+            call.task == finished.task
+                && call.asked.provider_id.is_some()
+                && call.asked.provider_id == asked.provider_id
+                && (&call.asked.tool, &call.asked.input) == (&asked.tool, &asked.input)
+                && call.result.as_ref() == Some(&finished.result)
+        });
+        self.rule(same && *earlier != finished.call, Invariant::NoEffectTwice, || {
+            format!("{} has the result of {earlier}, which was another request", finished.call)
+        });
     }
 
     /// Checks the result of a delegation or a question: it is that of its task. After retries it is that of the last
