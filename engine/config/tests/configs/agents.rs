@@ -84,7 +84,7 @@ fn what_is_awaited_is_told_in_words() {
     );
 }
 
-/// The tools of `counter`, whose grants are `tools`.
+/// Returns a sound job whose agent `counter` is granted `tools`.
 fn counters(tools: &str) -> crate::support::Files {
     let granted = "\"tools\": [\"word_count\", \"handoff\", \"ask_master\", \"note\"]";
     sound()

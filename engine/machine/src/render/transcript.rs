@@ -12,7 +12,7 @@ use baton_types::entry::{
 use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
-use baton_types::message::{Message, Part, Role, part_bytes, write_hashed_form};
+use baton_types::message::{Message, Part, RepeatHint, Role, part_bytes, write_hashed_form};
 use baton_types::model::{ModelRequest, Offer};
 
 use super::digest::digest;
@@ -442,7 +442,7 @@ impl Transcript {
 }
 
 impl PendingCall {
-    fn part(&self, result: Option<Arc<CallResult>>, hint: Option<String>, said: Vec<baton_types::entry::Said>) -> Part {
+    fn part(&self, result: Option<Arc<CallResult>>, hint: Option<RepeatHint>, said: Vec<baton_types::entry::Said>) -> Part {
         Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, hint, said }
     }
 }
@@ -470,13 +470,11 @@ impl<'a> LeftOut<'a> {
 }
 
 /// Returns the hint for an agent whose call repeats an earlier one.
-fn repeat_hint(entry: &CallFinished) -> Option<String> {
+fn repeat_hint(entry: &CallFinished) -> Option<RepeatHint> {
     match (&entry.result_of, entry.repeat) {
-        (Some(_), _) => Some("the stored result of your earlier call; to call again, use a new requestId".to_owned()),
+        (Some(_), _) => Some(RepeatHint::Stored),
         (None, 0 | 1) => None,
-        (None, times) => {
-            Some(format!("the same result for the same input, {times} times in a row: doing it again will not help"))
-        }
+        (None, times) => Some(RepeatHint::Same(times)),
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) async fn is_copied(
     Ok(false)
 }
 
-/// What is searched for.
+/// An envelope to search for.
 struct Envelope<'a> {
     /// All of its text, without white space.
     text: String,

@@ -100,7 +100,7 @@ fn answer_text(message: &Message) -> String {
 fn result_text(part: &Part) -> Part {
     match part {
         Part::Result { asked, result, hint, said, call: _ } => {
-            let response = response::response(asked, result.as_deref(), hint.as_deref(), said);
+            let response = response::response(asked, result.as_deref(), *hint, said);
             Part::Text(framed("tool_response", &response.to_string()))
         }
         other => other.clone(),

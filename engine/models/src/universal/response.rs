@@ -2,6 +2,7 @@
 
 use baton_types::call::{CallError, CallResult, CallStatus, ModelCall};
 use baton_types::entry::Said;
+use baton_types::message::RepeatHint;
 use serde_json::{Map, Value, json};
 
 /// Returns a turn of the model as the short form of an envelope; a turn without calls as its text.
@@ -23,7 +24,7 @@ fn request_object(call: &ModelCall) -> Value {
 }
 
 /// Returns the response to a call. `result` is `None` while the call still waits.
-pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, hint: Option<&str>, said: &[Said]) -> Value {
+pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, hint: Option<RepeatHint>, said: &[Said]) -> Value {
     let id = asked.provider_id.as_deref().unwrap_or_default();
     let mut context = Map::new();
     context.insert("request_id".to_owned(), json!(id));

@@ -10,7 +10,7 @@ use baton_types::document::{Content, DocumentVersion};
 use baton_types::entry::{Notice, Said as SaidMeanwhile};
 use baton_types::id::{CallId, ContentHash};
 use baton_types::json::Json;
-use baton_types::message::{Message, Part, Role, framed, part_block};
+use baton_types::message::{Message, Part, RepeatHint, Role, framed, part_block};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ struct ResultBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<&'a str>,
+    hint: Option<RepeatHint>,
     #[serde(skip_serializing_if = "<[SaidMeanwhile]>::is_empty")]
     answered_in_your_name: &'a [SaidMeanwhile],
 }
@@ -216,7 +216,7 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
                 status: result.map_or("waiting", |result| result.status.as_str()),
                 output: result.map(|result| result.output.shown()).filter(|output| !output.is_null()),
                 error: result.and_then(|result| result.error.as_ref()).map(CallError::to_value),
-                hint: hint.as_deref(),
+                hint: *hint,
                 answered_in_your_name: said,
             };
             Piece::Result {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Message, Part};
+use super::{Message, Part, RepeatHint};
 use crate::call::CallError;
 use crate::document::Content;
 use crate::document::{DocumentRef, DocumentVersion, may_be_text};
@@ -101,7 +101,7 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        hint: Option<&'a str>,
+        hint: Option<RepeatHint>,
         id: &'a Option<String>,
         #[serde(skip_serializing_if = "<[Said]>::is_empty")]
         answered_in_your_name: &'a [Said],
@@ -176,7 +176,7 @@ impl<'a> Block<'a> {
                 status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
                 output: result.as_ref().map(|result| result.output.shown()).filter(|output| !output.is_null()),
                 error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),
-                hint: hint.as_deref(),
+                hint: *hint,
                 id: &asked.provider_id,
                 answered_in_your_name: said,
             },

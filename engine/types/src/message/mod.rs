@@ -6,9 +6,10 @@ mod block;
 mod frame;
 mod weight;
 
+use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::call::{CallResult, ModelCall};
 use crate::document::DocumentVersion;
@@ -39,6 +40,32 @@ pub enum Role {
     Assistant,
     /// The results of the calls of the message before.
     Tool,
+}
+
+/// A hint for an agent whose call repeats an earlier one. Models receive its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepeatHint {
+    /// The same result came so many times in a row.
+    Same(u32),
+    /// The result is the stored one of an earlier call.
+    Stored,
+}
+
+impl fmt::Display for RepeatHint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Same(times) => {
+                write!(f, "the same result for the same input, {times} times in a row: doing it again will not help")
+            }
+            Self::Stored => f.write_str("the stored result of your earlier call; to call again, use a new requestId"),
+        }
+    }
+}
+
+impl Serialize for RepeatHint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// A piece of a message. Documents are named by hash; the sender of the request resolves them.
@@ -85,7 +112,7 @@ pub enum Part {
         /// The result; `None` while the call still waits, which only a question sees.
         result: Option<Arc<CallResult>>,
         /// A hint for the agent about a repeated call.
-        hint: Option<String>,
+        hint: Option<RepeatHint>,
         /// Questions and answers on the agent's behalf meanwhile.
         said: Vec<Said>,
     },
