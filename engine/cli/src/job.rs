@@ -59,6 +59,11 @@ pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
     }
 }
 
+/// Checks whether the tools of the job `name` describe all of their fields.
+pub(crate) fn conformance(place: &Place, name: &Path) -> Result<Result<(), Faults>, Failure> {
+    Ok(baton_config::conformance(&read(place, name, None)?.0))
+}
+
 fn check_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<Checked, Failure> {
     let (sources, files) = read(place, name, script)?;
     checked(place, sources, &files)

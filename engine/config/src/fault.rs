@@ -94,6 +94,12 @@ fault_kinds! {
     BadPath = "B0130",
     /// An input that tools of this type need.
     MissingInput = "B0131",
+    /// A field of a tool's input or output without a type.
+    UntypedField = "B0132",
+    /// A field of a tool's input or output without a description.
+    UndescribedField = "B0133",
+    /// A field in an example that the tool's output does not have.
+    UnknownExampleField = "B0134",
 }
 
 impl Serialize for FaultKind {

@@ -5,6 +5,7 @@
 //! This crate does *not* open files, and knows neither providers nor scripts: the caller passes their rules in.
 
 mod agent;
+mod conformance;
 mod edit;
 mod fault;
 pub mod form;
@@ -23,6 +24,7 @@ mod template;
 mod tool;
 mod tool_schema;
 
+pub use conformance::conformance;
 pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults};
 pub use form::{MemoryForm as ProjectMemory, ProjectForm as Project};

@@ -19,6 +19,9 @@ pub(crate) struct ValidateArgs {
     /// Folders or names of jobs [default: the job in this folder, else all jobs of the project]
     #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     jobs: Vec<PathBuf>,
+    /// Also fail for fields of tools without type or description, and for examples with fields that the output does not have
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Checks the jobs, and prints the faults.
@@ -36,7 +39,13 @@ pub(crate) fn run(args: &ValidateArgs, place: &Place) -> Result<Exit, Failure> {
     let mut reports = Vec::new();
     let mut valid = true;
     for name in &jobs {
-        match job::judge(place, name)? {
+        let checked = job::judge(place, name)?;
+        let findings = job::conformance(place, name)?.err();
+        let checked = match (checked, findings.clone()) {
+            (Checked::Sound(_), Some(findings)) if args.strict => Checked::Faulty(findings),
+            (checked, _) => checked,
+        };
+        match checked {
             Checked::Sound(job) => {
                 let configs = &job.configs;
                 let used: std::collections::BTreeSet<_> = configs.agents.values().flat_map(|agent| agent.tools.keys()).collect();
@@ -44,9 +53,16 @@ pub(crate) fn run(args: &ValidateArgs, place: &Place) -> Result<Exit, Failure> {
                     let agents = words::counted(configs.agents.len(), "agent");
                     let tools = words::counted(used.len(), "tool");
                     place.screen.text(&text!("{}   {}: {agents}, {tools}, 0 faults", style::good("ok"), name.display()))?;
+                    if let Some(findings) = &findings {
+                        let found = words::counted(findings.len(), "field");
+                        place
+                            .screen
+                            .text(&text!("     {found} of tools without type, description or declaration: see --strict"))?;
+                    }
                 }
                 reports.push(json!({
                     "job": name, "valid": true, "job_id": configs.job.id, "agents": configs.agents.len(), "tools": used.len(), "faults": [],
+                    "conformance": findings.iter().flatten().collect::<Vec<_>>(),
                 }));
             }
             Checked::Faulty(faults) => {

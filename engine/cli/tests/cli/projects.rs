@@ -102,3 +102,18 @@ fn the_project_file_says_where_runs_and_jobs_are() {
     folder.write("baton.json", r#"{"stor": "state"}"#);
     folder.baton(&["ps"]).exits(2).tells("baton.json:1:2").tells("did you mean \"store\"?");
 }
+
+#[test]
+fn validate_counts_undescribed_fields_and_fails_for_them_if_strict() {
+    let folder = Folder::new();
+    folder.job("looking", &[("lead", &["lookup", "handoff"])], json!({"lead": {"turns": [{"text": "Done."}]}}), json!({}));
+    let tool = json!({
+        "tool_id": "lookup", "type": "function_tool", "description": "Finds a row.", "returns": {"row": "integer"},
+        "parameters": {"key": {"type": "string", "description": "The key", "required": true}}, "exec": {"command": ["true"]},
+    });
+    folder.write("looking/tools/lookup.json", tool.to_string());
+    folder.baton(&["validate", "looking"]).exits(0).says("0 faults").says("1 field of tools without");
+    folder.baton(&["validate", "looking", "--strict"]).exits(2).tells("B0133").tells("\"row\" has no description");
+    let report = folder.baton(&["validate", "looking", "--output", "json"]).exits(0).json();
+    assert_eq!((&report["valid"], &report["conformance"][0]["code"]), (&json!(true), &json!("B0133")));
+}
