@@ -20,8 +20,9 @@ pub fn about_tools(agent: &Agent) -> String {
         (Invocation::Native, Catalog::Full) => String::new(),
         (Invocation::Native, Catalog::Discover) => {
             let tools: Vec<&Tool> = agent.tools.values().map(|tool| &**tool).filter(|tool| !tool.is_known_at_once()).collect();
-            let lines: String = tools.iter().map(|tool| format!("{}\n", tool.catalog_line())).collect();
-            format!("\n\n{}\n\n{lines}{}", catalog_header(tools.len()), describing(agent, OFFERED_NEXT))
+            let lines: Vec<String> = tools.iter().map(|tool| tool.catalog_line()).collect();
+            let lines = lines.join("\n");
+            format!("\n\n{}\n\n{lines}\n{}", catalog_header(tools.len()), describing(agent, OFFERED_NEXT))
         }
         (Invocation::Universal, catalog) => {
             let mut text = format!("\n\n{STANDARD_TITLE}\n\n{STANDARD}\n{}\n\n", catalog_header(agent.tools.len()));
