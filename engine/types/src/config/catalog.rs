@@ -126,7 +126,7 @@ fn one_line(text: &str, most: usize) -> String {
         text.split(|each: char| each.is_whitespace() || each.is_control()).filter(|word| !word.is_empty()).collect();
     let line = words.join(" ");
     match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &line[..end]),
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line,
     }
 }
