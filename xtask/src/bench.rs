@@ -53,6 +53,9 @@ pub(crate) struct Options {
     /// Fails if a target is missed, and names it.
     #[arg(long)]
     check: bool,
+    /// Measures the tokens of the catalog of tools instead. Fails if a bound is missed.
+    #[arg(long, conflicts_with_all = ["workload", "n", "conc", "store", "beside", "check", "write"])]
+    catalog: bool,
     /// Writes the results into BENCHMARKS.md.
     #[arg(long, conflicts_with_all = ["workload", "n", "conc", "store"])]
     write: bool,
@@ -60,6 +63,9 @@ pub(crate) struct Options {
 
 /// Measures what `options` ask for.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    if options.catalog {
+        return run_cargo(&["run", "--quiet", "--package", ENGINE, "--bin", "catalog"]);
+    }
     let path = root().join("BENCHMARKS.md");
     let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     let targets = targets::parse(&text)?;

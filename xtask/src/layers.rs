@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
@@ -23,6 +23,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("baton-tool", &["baton-types"]),
     ("baton-timeline", &["baton-types"]),
     ("baton-docs", &["baton-types"]),
+    ("baton-rcrt", &["baton-types"]),
     ("baton-store", &["baton-types", "baton-files"]),
     ("baton-config", &["baton-types", "baton-template", "baton-schema", "baton-tool"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
@@ -54,6 +55,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "baton-store",
             "baton-models",
             "baton-proof",
+            "baton-rcrt",
             "baton-runtime",
             "baton-tools",
             "baton-macros",

@@ -359,9 +359,10 @@ impl<'s> Loader<'s> {
             self.faults.push(fault.near(name, known.map(String::as_str)));
         }
         let description = grant.description.clone().unwrap_or_else(|| tool.description.clone());
+        let summary = tool.summary.clone().filter(|_| grant.description.is_none());
         let (id, name, input_schema) = (tool.id.clone(), tool.definition.name.clone(), Json::from(input_schema));
         let definition = Arc::new(ToolDefinition { id, name, description: description.clone(), input_schema });
-        Arc::new(Tool { description, definition, ..Tool::clone(tool) })
+        Arc::new(Tool { description, summary, definition, ..Tool::clone(tool) })
     }
 
     /// Whether the tool delegates to an agent with a broken file, whose fault is reported there.

@@ -22,13 +22,14 @@ impl From<ChangesForm> for Changes {
 }
 
 impl<'s> Loader<'s> {
-    /// Reports a title that is not one line of text.
-    pub(super) fn check_title(&mut self, form: &ToolForm, texts: &Texts<'_, 's>) {
-        let Some(title) = &form.title else { return };
+    /// Reports a `value` of `key` that is not one line of text.
+    pub(super) fn check_line(&mut self, key: &str, value: Option<&str>, texts: &Texts<'_, 's>) {
+        let Some(value) = value else { return };
         let is_line = |character: char| !character.is_control() && !"\u{2028}\u{2029}".contains(character);
-        if title.trim() != title || !title.chars().all(is_line) {
-            let fault = texts.fault(FaultKind::OutOfRange, "/title", Spot::Value, "\"title\" is not well-formed");
-            self.faults.push(fault.expected("one line without spaces around it").found(show(&json!(title))));
+        if value.trim() != value || !value.chars().all(is_line) {
+            let message = format!("\"{key}\" is not well-formed");
+            let fault = texts.fault(FaultKind::OutOfRange, &pointer(&[key]), Spot::Value, message);
+            self.faults.push(fault.expected("one line without spaces around it").found(show(&json!(value))));
         }
     }
 

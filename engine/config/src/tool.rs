@@ -223,6 +223,7 @@ impl<'s> Loader<'s> {
             tool_type: ToolType::AgentAsTool,
             title: None,
             description,
+            summary: None,
             input,
             output: None,
             effect: EffectClass::default(),
@@ -314,7 +315,8 @@ impl<'s> Loader<'s> {
         self.check_agent(tool_type, &form, texts);
         self.check_questions(tool_type, &form, texts);
         self.check_describes(tool_type, &form, value, texts);
-        self.check_title(&form, texts);
+        self.check_line("title", form.title.as_deref(), texts);
+        self.check_line("summary", form.summary.as_deref(), texts);
         let executor = self.executor(tool_type, &form, texts);
         let input = self.input_schema(&form, texts);
         if let Some((schema, _)) = &input {
@@ -344,6 +346,7 @@ impl<'s> Loader<'s> {
             tool_type,
             title: form.title,
             description: form.description,
+            summary: form.summary,
             input,
             output,
             effect: form.effect.unwrap_or_default(),
@@ -527,8 +530,12 @@ fn is_needed(id: &str, files: &[BTreeMap<String, Read<'_>>; 3], grants: &[GrantF
     is_granted || value("describes_tools") == Some(&Value::Bool(true))
 }
 
-/// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative.
+/// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative. A description replaces the summary
+/// too: catalogs would otherwise show the words of the refined config.
 fn merge(mut below: Map<String, Value>, over: &Value) -> Map<String, Value> {
+    if over.get("description").is_some() {
+        below.shift_remove("summary");
+    }
     for (key, value) in over.as_object().into_iter().flatten() {
         for (short, full) in ALTERNATIVES {
             if key == short {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use baton_types::config::{Agent, Configs, Invocation, Join, MasterRule, ModelSpec, OnText};
+use baton_types::config::{Agent, Configs, Invocation, Join, MasterRule, ModelSpec, OnText, first_sentence};
 use baton_types::id::AgentId;
 use baton_types::limits::Limits;
 use baton_types::tool_type::ToolType;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::described::{DescribedTool, Job};
 use crate::markdown::{anchor, code, fence, line, paragraphs};
-use crate::tools::{add_input, first_sentence, heading as tool_heading, name_of};
+use crate::tools::{add_input, heading as tool_heading, name_of};
 use crate::values::{Line, compact_json, inline_code, lines};
 
 /// Returns the page. It refers to the page of `tools` beside it, a file called `tools_page`.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_types::call::AfterExecution;
-use baton_types::config::{Approver, EffectClass, Example, Executor, Tool};
+use baton_types::config::{Approver, EffectClass, Example, Executor, Tool, first_sentence};
 use baton_types::json::Json;
 use baton_types::tool_type::{Logs, Then, ToolType};
 use serde_json::{Map, Value, json};
@@ -112,6 +112,9 @@ pub(crate) fn section(described: &DescribedTool) -> String {
     let mut page = paragraphs(&tool.description) + "\n";
     if let Some(name) = &tool.definition.name {
         let _infallible = write!(page, "\nModels see the name {}.\n", code(name));
+    }
+    if let Some(summary) = &tool.summary {
+        let _infallible = write!(page, "\nSummary in lists of tools: {}\n", line(summary));
     }
     add_input(&mut page, &tool.input.json().value());
     let returns = tool.output.as_ref().map(|output| properties(output.json())).unwrap_or_default();
@@ -298,12 +301,6 @@ fn add_wording(page: &mut String, tool: &Tool, grant: &Grant) {
     }
 }
 
-/// `text` up to the end of its first sentence.
-pub(crate) fn first_sentence(text: &str) -> &str {
-    let end = text.match_indices(['.', '\n']).find(|(at, _)| text[at + 1..].chars().next().is_none_or(char::is_whitespace));
-    end.map_or(text, |(at, _)| text[..=at].trim_end())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -332,7 +329,7 @@ mod tests {
     fn a_tool_s_section_has_everything_that_its_config_has() {
         let config = json!({
             "tool_id": "shout", "type": "function_tool", "category": "text", "tags": ["loud"],
-            "description": "Make text v1.2 loud. Use it rarely.",
+            "description": "Make text v1.2 loud. Use it rarely.", "summary": "Make text loud",
             "parameters": {
                 "text": {"type": "string", "description": "What | to\nshout", "required": true},
                 "times": {"type": "integer", "description": "How often", "required": false, "default": 1, "maximum": 3}
@@ -346,7 +343,7 @@ mod tests {
         assert!(page.starts_with("<!-- first -->\n\n# Tools\n\nText.\n\n## The six types\n"), "{page}");
         let (overview, section) = page.split_once("### `shout`").expect("a section");
         assert!(overview.contains("| `function_tool` | [`shout`](#shout) | text | Make text v1.2 loud. |"), "{overview}");
-        let expected = "\n\nMake text v1.2 loud. Use it rarely.\n\n\
+        let expected = "\n\nMake text v1.2 loud. Use it rarely.\n\nSummary in lists of tools: Make text loud\n\n\
             | parameter | type | required | default | description |\n| --- | --- | --- | --- | --- |\n\
             | `text` | string | yes |  | What \\| to shout |\n\
             | `times` | integer, at most 3 | no | `1` | How often |\n\n\

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use baton_models::provider::PROFILES;
-use baton_models::provider::Profile;
+use baton_models::provider::{Profile, openai_tools};
 use baton_models::wire::{Dialect, Grown, WireRequest, encode_tool};
 use baton_schema::provider::{Target, compile};
 use baton_tool::measure::measure;
@@ -370,6 +370,36 @@ fn a_tool_is_worded_as_each_protocol_has_it() {
     assert_eq!(worded(Target::Compatible)["function"], json!({"name": "probe", "description": "Probes.", "parameters": schema}));
     assert_eq!(worded(Target::Anthropic), json!({"name": "probe", "description": "Probes.", "input_schema": schema}));
     assert_eq!(worded(Target::Mcp), json!({"name": "probe", "description": "Probes.", "inputSchema": schema}));
+}
+
+#[test]
+fn the_list_of_tools_for_openai_has_the_bytes_of_a_request() {
+    let define = |id: &str, schema: Value| {
+        let description = "Probes <a> & \"b\" — é\u{9b}".to_owned();
+        Arc::new(ToolDefinition { id: ToolId::new(id), name: None, description, input_schema: Json::from(&schema) })
+    };
+    let free = json!({"type": "object", "properties": {"any": {"type": "object"}}});
+    let tools = [
+        define("probe", json!({"type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "number"}}})),
+        define("free", free),
+    ];
+    let listed = openai_tools(&tools, &Map::new()).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let profile = profile("openai");
+    let compiled: Vec<_> = tools.iter().map(|tool| Arc::new(compile(profile.schemas, tool).unwrap())).collect();
+    let (settings, features) = (Map::new(), profile.features);
+    let request = WireRequest {
+        model: "m",
+        system: "",
+        tools: &compiled,
+        result: None,
+        settings: &settings,
+        max_output_tokens: None,
+        stream: true,
+        features,
+    };
+    let body = profile.dialect.encode(&request, empty(profile).bytes());
+    let expected = [&b",\"tools\":"[..], &listed[..], &b",\"messages\":["[..]].concat();
+    assert!(body.windows(expected.len()).any(|part| part == expected), "{}", String::from_utf8_lossy(&body));
 }
 
 /// Returns the head of a request of `provider` to `model` with `settings`.

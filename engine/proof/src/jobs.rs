@@ -285,6 +285,7 @@ impl ToolDraft {
             tool_type: self.tool_type,
             title: None,
             description: definition.description.clone(),
+            summary: None,
             input,
             output: self
                 .output

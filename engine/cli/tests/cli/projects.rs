@@ -1,6 +1,6 @@
 //! `init`, `new` and `validate`: the created files work as they are.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::Folder;
 

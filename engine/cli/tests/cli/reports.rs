@@ -61,6 +61,7 @@ fn every_command_prints_the_documented_keys_and_a_version() {
     print("docs", 0, &["docs", "writing"]);
     print("tool ls", 0, &["tool", "ls"]);
     print("tool show", 0, &["tool", "show", "echo"]);
+    print("tool catalog", 0, &["tool", "catalog"]);
     print("tool test", 0, &["tool", "test", "echo"]);
     print("tool call", 0, &["tool", "call", "echo", "--message", "x"]);
     folder.write("foreign.json", r#"[{"name": "foreign", "description": "A tool.", "inputSchema": {"type": "object"}}]"#);

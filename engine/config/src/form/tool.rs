@@ -42,6 +42,11 @@ pub struct ToolForm {
     /// The tool's purpose and when to use it, for the agent.
     #[validate(length(min = 1, max = 20_000))]
     pub description: String,
+    /// The tool's purpose in a few words on one line, for lists of tools (default: the first sentence of `description`). A config that
+    /// refines a tool and changes its `description` also replaces its summary.
+    #[serde(default)]
+    #[validate(length(min = 1, max = 60))]
+    pub summary: Option<String>,
     /// The input's parameters by name. Use `input_schema` instead where JSON Schema is needed.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, ParameterForm>>")]

@@ -86,6 +86,22 @@ fn three_files_of_a_tool_refine_each_other() {
 }
 
 #[test]
+fn another_description_of_a_tool_replaces_its_summary() {
+    let shared = r#"{ "tool_id": "word_count", "summary": "Words of a text" }"#;
+    let shared = [(Role::SharedTool, "tools/word_count.json", shared)];
+    let refined = |text: &str| sound().with(Role::Tool, "tools/word_count.json", text);
+    for (text, expected) in [
+        (r#"{ "tool_id": "word_count", "timeout_seconds": 5 }"#, Some("Words of a text")),
+        (r#"{ "tool_id": "word_count", "description": "Counts long words." }"#, None),
+        (r#"{ "tool_id": "word_count", "description": "Counts long words.", "summary": "Long words" }"#, Some("Long words")),
+    ] {
+        let files = refined(text);
+        let configs = files.load_from(&in_project(&files, &shared)).unwrap();
+        assert_eq!(configs.tools["word_count"].summary.as_deref(), expected, "{text}");
+    }
+}
+
+#[test]
 fn an_agent_of_the_project_that_the_job_does_not_use_is_no_agent_of_the_job() {
     let files = sound();
     // The model that it names is none of this job's.

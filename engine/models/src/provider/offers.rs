@@ -11,7 +11,7 @@ use baton_types::model::{ModelTurn, ToolDefinition};
 use serde_json::{Map, Value};
 
 use super::profile::Profile;
-use crate::wire::Restored;
+use crate::wire::{Restored, chat};
 
 /// Setting that selects strict mode for tools, where the provider supports both.
 pub(super) const STRICT_TOOLS: &str = "strict_tools";
@@ -98,6 +98,14 @@ pub fn turned_down(
     let strict = strict_tools(&settings(&model.settings, own));
     let offered = Profile::named(like).map(|profile| Offers::default().of(tools, profile.schemas, strict, &profile.offers));
     offered.and_then(Result::err).unwrap_or_default()
+}
+
+/// Returns the JSON array that is the value of `tools` in a request to `OpenAI`'s chat completions which offers `tools`: the same bytes.
+/// `settings` are those of the request; `strict_tools` counts. The error has every tool that `OpenAI` would reject.
+pub fn openai_tools(tools: &[Arc<ToolDefinition>], settings: &Map<String, Value>) -> Result<Vec<u8>, Vec<SchemaFault>> {
+    let profile = Profile::named("openai").expect("there is a profile of OpenAI");
+    let compiled = Offers::default().of(tools, profile.schemas, strict_tools(settings), &profile.offers)?;
+    Ok(serde_json::to_vec(&chat::tools(&compiled)).expect("a JSON tree always serialises"))
 }
 
 impl Offers {

@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use baton_types::config::{Agent, Catalog, Invocation, Tool};
+use baton_types::config::{Agent, Catalog, INVOCATION_NOTE, Invocation, Tool, catalog_header};
 
 /// The explanation of answers, calls and results. It names no task.
 const STANDARD: &str = include_str!("standard.txt");
+
+/// The name of [`STANDARD`] in the note that follows the list of tools.
+const STANDARD_TITLE: &str = "Tool Invocation Format";
 
 /// Availability of a tool after its description, where requests offer it.
 const OFFERED_NEXT: &str = " It can be called from your next answer on.";
@@ -17,17 +20,20 @@ pub fn about_tools(agent: &Agent) -> String {
         (Invocation::Native, Catalog::Full) => String::new(),
         (Invocation::Native, Catalog::Discover) => {
             let tools: Vec<&Tool> = agent.tools.values().map(|tool| &**tool).filter(|tool| !tool.is_known_at_once()).collect();
-            let lines: String = tools.iter().map(|tool| format!("{}\n", tool.catalog_line())).collect();
-            format!("\n\n=== TOOLS ({} available) ===\n\n{lines}{}", tools.len(), describing(agent, OFFERED_NEXT))
+            let lines: Vec<String> = tools.iter().map(|tool| tool.catalog_line()).collect();
+            let lines = lines.join("\n");
+            format!("\n\n{}\n\n{lines}\n{}", catalog_header(tools.len()), describing(agent, OFFERED_NEXT))
         }
         (Invocation::Universal, catalog) => {
-            let mut text = format!("\n\n{STANDARD}\n=== TOOLS ({} available) ===\n\n", agent.tools.len());
+            let mut text = format!("\n\n{STANDARD_TITLE}\n\n{STANDARD}\n{}\n\n", catalog_header(agent.tools.len()));
             for tool in agent.tools.values() {
                 writeln!(text, "{}", tool.catalog_line()).expect("a string takes all text");
                 if catalog == Catalog::Full || tool.is_known_at_once() {
                     writeln!(text, "  input: {}", tool.definition.input_schema.text()).expect("a string takes all text");
                 }
             }
+            // The second line of the note does not apply: the standard has no inputs of tools, but these lines or a tool do.
+            text = format!("{text}\n{}\n", INVOCATION_NOTE[0]);
             if catalog == Catalog::Discover { text + &describing(agent, "") } else { text }
         }
     }
@@ -44,12 +50,17 @@ fn describing(agent: &Agent, next: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_types::config::STANDARD_BYTES;
+    use baton_types::config::{INVOCATION_NOTE, STANDARD_BYTES};
 
-    use super::STANDARD;
+    use super::{STANDARD, STANDARD_TITLE};
 
     #[test]
     fn the_standard_fits_its_bound() {
         assert!(STANDARD.len() <= STANDARD_BYTES, "{} bytes", STANDARD.len());
+    }
+
+    #[test]
+    fn the_note_after_the_tools_names_the_standard() {
+        assert!(INVOCATION_NOTE[0].contains(&format!("\"{STANDARD_TITLE}\"")), "{INVOCATION_NOTE:?}");
     }
 }

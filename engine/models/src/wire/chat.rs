@@ -1,5 +1,7 @@
 //! `OpenAI`'s chat completions, as many servers speak it.
 
+use std::sync::Arc;
+
 use baton_schema::provider::CompiledTool;
 use baton_types::message::Role;
 use serde_json::{Map, Value, json};
@@ -26,7 +28,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     body.extend(request.other_settings(&own));
     body.extend(request.output_limit());
     if !request.tools.is_empty() {
-        body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
+        body.insert("tools".to_owned(), tools(request.tools));
     }
     if let Some(schema) = request.result {
         let format = || json!({"type": "json_schema", "json_schema": {"name": "result", "strict": true, "schema": schema}});
@@ -41,6 +43,11 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: 
         Role::Assistant => messages.push(assistant(said, vendor, features)),
         Role::User | Role::Tool => others(said, features, messages),
     }
+}
+
+/// Returns the list of tools in a request.
+pub(crate) fn tools(tools: &[Arc<CompiledTool>]) -> Value {
+    tools.iter().map(|tool| self::tool(tool)).collect()
 }
 
 /// Returns a tool as a function. `strict` is left out for servers that do not know it.

@@ -1,6 +1,6 @@
 //! Discovery: an agent first sees one line for each of its tools, and receives the definitions of those that it asks for.
 //!
-//! The text of those lines is made elsewhere.
+//! The lines and the words around them are defined here once: prompts and the command line print the same catalog.
 
 use std::sync::Arc;
 
@@ -32,11 +32,24 @@ impl Catalog {
     }
 }
 
-/// Greatest number of characters of a description in a catalog.
-const DESCRIPTION_CHARACTERS: usize = 300;
+/// Greatest number of characters of a description in a catalog: for a tool without a summary, and for the agent of a delegation.
+const DESCRIPTION_CHARACTERS: usize = 160;
+const DELEGATION_CHARACTERS: usize = 300;
+
+/// Text after the lines of a catalog (seed 001): the place of the instructions for calls. The first line also ends the catalog in
+/// prompts of universal invocation.
+pub const INVOCATION_NOTE: [&str; 2] = [
+    "INVOCATION: See \"Tool Invocation Format\" in your system prompt above.",
+    "ALL details for input schemas, examples, and error handling are defined in the standard.",
+];
 
 /// The input that names tools to describe.
 const TOOLS: &str = "tools";
+
+/// Returns the first line of a catalog of `count` tools (seed 001).
+pub fn catalog_header(count: usize) -> String {
+    format!("=== TOOLS ({count} available) ===")
+}
 
 impl Tool {
     /// Returns its line in a catalog: name, purpose, and the names of its outputs in the order of its config.
@@ -45,7 +58,19 @@ impl Tool {
         let outputs = output.as_ref().and_then(|schema| schema.get("properties")?.as_object());
         let outputs: Vec<&str> = outputs.into_iter().flat_map(serde_json::Map::keys).map(String::as_str).collect();
         let arrow = if outputs.is_empty() { "" } else { " → " };
-        format!("• {}: {}{arrow}{}", self.id, one_line(&self.definition.description), outputs.join(", "))
+        format!("• {}: {}{arrow}{}", self.id, self.purpose(), one_line(&outputs.join(", "), usize::MAX))
+    }
+
+    /// Returns its purpose on one line: the summary, or the beginning of its description.
+    ///
+    /// The first sentence about a delegation only names the agent, so more of that description is kept.
+    pub fn purpose(&self) -> String {
+        let description = self.definition.description.as_str();
+        match &self.summary {
+            Some(summary) => summary.clone(),
+            None if self.agent.is_some() => one_line(description, DELEGATION_CHARACTERS),
+            None => one_line(first_sentence(description.trim()), DESCRIPTION_CHARACTERS).trim_end_matches('.').to_owned(),
+        }
     }
 
     /// Whether agents that discover their tools know its definition at once: it describes others, or it finishes a task.
@@ -89,11 +114,19 @@ impl Agent {
     }
 }
 
-/// Returns a description on one line, cut where it is long.
-fn one_line(description: &str) -> String {
-    let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(DESCRIPTION_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
+/// Returns `text` up to the end of its first sentence.
+pub fn first_sentence(text: &str) -> &str {
+    let end = text.match_indices(['.', '\n']).find(|(at, _)| text[at + 1..].chars().next().is_none_or(char::is_whitespace));
+    end.map_or(text, |(at, _)| text[..=at].trim_end())
+}
+
+/// Returns `text` on one line without control characters, and without what exceeds `most` characters.
+fn one_line(text: &str, most: usize) -> String {
+    let words: Vec<&str> =
+        text.split(|each: char| each.is_whitespace() || each.is_control()).filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line,
     }
 }

@@ -25,7 +25,7 @@ use crate::path::DocumentPath;
 use crate::schema::{CompileSchema, Schema};
 
 pub use crate::model::Invocation;
-pub use catalog::Catalog;
+pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence};
 pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
@@ -184,7 +184,7 @@ pub fn output_tokens(settings: &Map<String, Value>) -> u64 {
 /// Upper bound of the bytes of the text that explains universal invocation, without the list of tools.
 pub const STANDARD_BYTES: usize = 2_000;
 
-/// Upper bound of the bytes of the text around the list of tools that a model with tool calls discovers.
+/// Upper bound of the bytes of the text around the list of tools in a prompt.
 pub const CATALOG_BYTES: usize = 400;
 
 /// The meaning of a turn without calls.

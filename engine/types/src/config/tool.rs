@@ -29,6 +29,8 @@ pub struct Tool {
     pub title: Option<String>,
     /// The description for agents.
     pub description: String,
+    /// Its purpose in a few words, for catalogs.
+    pub summary: Option<String>,
     /// The schema of its input.
     pub input: Schema,
     /// The schema of its output.

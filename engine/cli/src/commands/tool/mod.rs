@@ -1,6 +1,7 @@
-//! `baton tool`: lists, shows, calls and tests the tools of the program or of a job.
+//! `baton tool`: lists, shows, catalogs, calls and tests the tools of the program or of a job.
 
 mod call;
+mod catalog;
 mod examples;
 mod import;
 mod look;
@@ -8,6 +9,7 @@ mod tools;
 
 use std::path::PathBuf;
 
+use baton_rcrt::Filter;
 use baton_schema::provider::Target;
 use clap::{Args, Command, Subcommand, ValueEnum, ValueHint};
 use tools::Tools;
@@ -50,6 +52,27 @@ enum ToolVerb {
         /// Show the tool as this agent of the job sees it, with the descriptions in the agent's config
         #[arg(long = "for", value_name = "AGENT")]
         agent: Option<String>,
+    },
+    /// Print the catalog of tools: a line for each, a prompt, or JSON
+    #[command(after_help = "Example:\n  baton tool catalog --category data --tokens")]
+    Catalog {
+        /// Form of the catalog
+        #[arg(long, value_name = "FORM", default_value = "compact")]
+        format: catalog::Form,
+        /// Print the number of tokens too, estimated from bytes
+        #[arg(long)]
+        tokens: bool,
+        /// Only the tools of this agent of the job, with the descriptions in the agent's config
+        #[arg(long = "for", value_name = "AGENT")]
+        agent: Option<String>,
+        /// Only tools of this category
+        #[arg(long, value_name = "CATEGORY")]
+        category: Option<String>,
+        /// Only tools with this tag. May be repeated: a tool must have all tags
+        #[arg(long = "tag", value_name = "TAG")]
+        tags: Vec<String>,
+        #[command(flatten)]
+        whose: Whose,
     },
     /// Call one tool in a temporary workspace
     #[command(disable_help_flag = true)]
@@ -129,12 +152,13 @@ pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure>
     match &args.verb {
         ToolVerb::Ls { whose } => look::list(&Tools::load(place, whose.job.as_deref())?, place)?,
         ToolVerb::Show { name, whose, agent } => {
-            let tools = Tools::load(place, whose.job.as_deref())?;
-            let tools = match agent {
-                Some(agent) => tools.of_agent(agent)?,
-                None => tools,
-            };
+            let tools = Tools::load(place, whose.job.as_deref())?.seen_by(agent.as_deref())?;
             look::show(tools.get(name)?, place)?;
+        }
+        ToolVerb::Catalog { format, tokens, agent, category, tags, whose } => {
+            let tools = Tools::load(place, whose.job.as_deref())?.seen_by(agent.as_deref())?;
+            let filter = Filter { category: category.clone(), tags: tags.clone() };
+            catalog::print(&tools, &filter, *format, *tokens, place)?;
         }
         ToolVerb::Schema { name, provider, whose } => {
             let tools = Tools::load(place, whose.job.as_deref())?;
