@@ -8,6 +8,7 @@ mod environment;
 mod litellm;
 mod llamacpp;
 mod program;
+mod qwen;
 mod server;
 
 use std::fmt::Display;
@@ -33,6 +34,8 @@ pub(crate) struct Options {
     /// The Python that environments are made with, 3.10 or newer.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
+    #[command(flatten)]
+    qwen: qwen::Options,
 }
 
 /// A server that is tried.
@@ -42,6 +45,8 @@ enum Peer {
     Litellm,
     /// llama.cpp, with a model of random weights.
     Llamacpp,
+    /// llama.cpp with a small real model; only if it is named, because it takes hours.
+    Qwen,
 }
 
 /// Tries the servers; an error if one could not be had, or if anything was not as it must be.
@@ -57,11 +62,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let installer = Installer { python: &options.python, work: &work };
     let mut failures = Vec::new();
-    for peer in Peer::value_variants().iter().filter(|peer| options.only.is_none_or(|only| only == **peer)) {
+    for peer in Peer::value_variants().iter().filter(|peer| options.only.map_or(**peer != Peer::Qwen, |only| only == **peer)) {
         let name = peer.name();
         let program = Program::afresh(&baton, &work.join(name).join("runs"))?;
         let began = Instant::now();
-        let Checked { rows, summary } = peer.check(&installer, &program).context(name)?;
+        let Checked { rows, summary } = peer.check(&installer, program, options).context(name)?;
         for Row { case, saw, faults } in &rows {
             println!("{} {name} {case:<20} {saw}", if faults.is_empty() { "ok  " } else { "FAIL" });
             for fault in faults {
@@ -80,13 +85,15 @@ impl Peer {
         match self {
             Self::Litellm => litellm::NAME,
             Self::Llamacpp => llamacpp::NAME,
+            Self::Qwen => qwen::NAME,
         }
     }
 
-    fn check(self, installer: &Installer<'_>, program: &Program) -> anyhow::Result<Checked> {
+    fn check(self, installer: &Installer<'_>, program: Program, options: &Options) -> anyhow::Result<Checked> {
         match self {
-            Self::Litellm => litellm::check(installer, program),
-            Self::Llamacpp => llamacpp::check(installer, program),
+            Self::Litellm => litellm::check(installer, &program),
+            Self::Llamacpp => llamacpp::check(installer, &program),
+            Self::Qwen => qwen::check(installer, &program.with_patience(options.qwen.patience()), &options.qwen),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::project::root;
 
-/// Longest time of a run.
+/// Longest time of a run, unless a peer sets another.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The variables that hold the right key and a wrong one.
@@ -25,6 +25,8 @@ pub(crate) const KEY_VALUE: &str = "sk-peers-0123456789";
 pub(crate) struct Program {
     path: PathBuf,
     folder: PathBuf,
+    /// Longest time of a run.
+    patience: Duration,
 }
 
 /// Access of a case to its model.
@@ -74,7 +76,12 @@ impl Program {
             std::fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
         }
         std::fs::create_dir_all(folder)?;
-        Ok(Self { path: path.to_owned(), folder: folder.to_owned() })
+        Ok(Self { path: path.to_owned(), folder: folder.to_owned(), patience: PATIENCE })
+    }
+
+    /// Sets the longest time of a run.
+    pub(crate) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Returns the folder of its runs.
@@ -180,7 +187,7 @@ impl Running<'_> {
             if let Some(status) = self.child.try_wait()? {
                 break status.code();
             }
-            if self.began.elapsed() > PATIENCE {
+            if self.began.elapsed() > self.program.patience {
                 break None;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -242,7 +249,7 @@ impl FinishedRun {
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = self.findings.clone();
         if self.exit.is_none() {
-            faults.push(format!("it did not end within {} s", PATIENCE.as_secs()));
+            faults.push("it did not end in time".to_owned());
         }
         if self.report["run"].is_null() {
             faults.push(format!("there is no run: {}", self.stderr.trim()));
