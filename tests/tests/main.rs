@@ -16,6 +16,7 @@ mod recovery;
 mod returned_work;
 mod runs;
 mod scale;
+mod scripted_jobs;
 mod size;
 mod support;
 mod trust;

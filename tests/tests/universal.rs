@@ -15,6 +15,7 @@ use baton_types::model::{ModelRequest, ModelTurn};
 use serde_json::{Value, json};
 
 use crate::examples::{examples, load, outcome, run};
+use crate::scripted_jobs::write_jobs;
 use crate::support::failing::{Failing, FailingStore};
 use crate::support::{Finished, TestJob, call_output, call_result, engine, finish, run_to_end, workspace};
 
@@ -69,8 +70,11 @@ fn copy_as_universal(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn an_example_has_the_same_calls_and_documents_in_universal_invocation() {
-    for folder in examples() {
+async fn a_job_has_the_same_calls_and_documents_in_universal_invocation() {
+    let small = tempfile::tempdir().unwrap();
+    let names = write_jobs(small.path());
+    assert!(examples().len() + names.len() >= 11, "the examples, and jobs for what they do not cover");
+    for folder in examples().into_iter().chain(names.iter().map(|name| small.path().join(name))) {
         let native = run(&folder).await;
         let expected = turns(&native.entries);
         let copy = tempfile::tempdir().unwrap();
