@@ -10,7 +10,7 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "engine/types",
     "engine/machine",
     "engine/schema",
@@ -22,6 +22,7 @@ const CRATES: [&str; 16] = [
     "engine/macros",
     "engine/models",
     "engine/proof",
+    "engine/rcrt",
     "engine/runtime",
     "engine/store",
     "engine/timeline",
