@@ -94,6 +94,8 @@ fault_kinds! {
     BadPath = "B0130",
     /// An input that tools of this type need.
     MissingInput = "B0131",
+    /// A tool configuration without a file.
+    UnknownConfiguration = "B0132",
 }
 
 impl Serialize for FaultKind {

@@ -2,6 +2,7 @@
 
 mod agents;
 mod broken_json;
+mod configurations;
 mod edits;
 mod faults_between_files;
 mod faults_of_files;

@@ -28,6 +28,7 @@ pub fn about_tools(agent: &Agent) -> String {
                     writeln!(text, "  input: {}", tool.definition.input_schema.text()).expect("a string takes all text");
                 }
             }
+            text += &agent.configuration_lines();
             if catalog == Catalog::Discover { text + &describing(agent, "") } else { text }
         }
     }
