@@ -108,7 +108,7 @@ fn all_faults_of_a_configuration_are_reported_at_their_places() {
         ("{", "demo/configs/fast.json:1:"),
     ] {
         let told = of(text);
-        assert!(told.contains(expected) && told.contains("1 error"), "{text}: {expected} is not in:\n{told}");
+        assert!(told.contains(expected), "{text}: {expected} is not in:\n{told}");
     }
     let told = configured("").faults();
     assert!(told.contains("the configuration \"fast\" changes nothing"), "{told}");

@@ -46,8 +46,10 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
     let (tool, open) = (draft.tool(call), draft.call(call));
     let input = &open.asked.input;
     let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
+    let configuration = tool.configuration.as_ref();
+    let with = configuration.map(|configuration| format!(" with the configuration {}", configuration.id)).unwrap_or_default();
     let request = format!(
-        "May I call {}{title}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
+        "May I call {}{title}{with}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
         tool.id,
         tool.description,
         shown(input)

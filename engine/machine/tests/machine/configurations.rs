@@ -1,11 +1,15 @@
 //! Configurations of tools: a call that names one uses the tool with other settings.
 
-use baton_machine::Run;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use baton_types::call::{CallStatus, ErrorCode, ModelCall};
-use baton_types::config::Approver;
-use baton_types::entry::{Concern, Entry};
+use baton_types::config::{Approver, Configs};
+use baton_types::entry::{Adoption, Concern, Entry};
+use baton_types::event::{Event, Refusal};
 use baton_types::id::{AgentId, ContentHash};
 use baton_types::limits::Limits;
+use baton_types::principal::Principal;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
@@ -115,6 +119,9 @@ fn an_approval_is_of_one_configuration() {
     let calls = [configured("fast", call("work", "a")), configured("deep", call("work", "a")), call("work", "a")];
     let mut sim = Sim::new(&draft).agent("root", [turn(calls), handed_off()]).start();
     let asked = asked_about(&sim);
+    let request = |call: u32| sim.task(&format!("0/1.{call}/approval")).question.as_ref().unwrap().text.clone();
+    assert!(request(1).starts_with("May I call work with the configuration fast? "), "{}", request(1));
+    assert!(request(3).starts_with("May I call work? "), "{}", request(3));
     assert!(asked.len() == 3 && asked[0] != asked[1] && asked[1] != asked[2] && asked[0] != asked[2], "{asked:?}");
     for call in 1..=3 {
         sim.person_answers(&format!("0/1.{call}/approval"), json!({"approved": true})).unwrap();
@@ -124,16 +131,20 @@ fn an_approval_is_of_one_configuration() {
 }
 
 #[test]
-fn a_configuration_that_is_gone_when_its_call_is_approved_is_asked_about_again() {
-    let draft = |id: &str| {
-        job([agent("root", "work").universal().configures("work", id)]).tool(function("work").approved_by(Approver::Person))
+fn configs_without_the_configuration_of_an_open_call_are_not_adopted() {
+    let draft = |id: &str| job([agent("root", "work").universal().configures("work", id)]).tool(function("work"));
+    let fast = configured("fast", call("work", "a"));
+    let sim = Sim::new(&draft("fast")).holding("work").agent("root", [turn([fast.clone()])]).start();
+    let adopt = |configs: Arc<Configs>| {
+        let (mut run, hash) = (sim.fold(), ContentHash::of(b"other configs"));
+        run.know_configs(hash, configs);
+        let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
+        run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })
     };
-    let sim = Sim::new(&draft("fast")).agent("root", [turn([configured("fast", call("work", "a"))])]).start();
-    let (was, now) = (draft("fast").build(), draft("deep").build());
-    let (root, asked) = (AgentId::from("root"), configured("fast", call("work", "a")));
-    let hash = |configs: &baton_types::config::Configs| configs.tool_of(Some(&root), &asked).unwrap().call_hash(&asked.input);
-    assert_eq!(asked_about(&sim), [hash(&was)]);
-    assert_ne!(hash(&was), hash(&now));
-    let run = Run::fold(now, &sim.timeline);
-    assert!(run.task(&"0".into()).is_some(), "a run without the configuration can still be read");
+    let Err(Refusal::CannotAdopt { reasons }) = adopt(draft("deep").build()) else { panic!("adopted") };
+    assert_eq!(reasons, ["call 0/1.1 waits for the configuration fast of work, which they do not grant"]);
+    assert!(adopt(draft("fast").build()).is_ok());
+    let (root, was, now) = (AgentId::from("root"), draft("fast").build(), draft("deep").build());
+    let hash = |configs: &Configs| configs.tool_of(Some(&root), &fast).unwrap().call_hash(&fast.input);
+    assert_ne!(hash(&was), hash(&now), "an approval of the one is none of the other");
 }

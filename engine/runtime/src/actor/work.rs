@@ -19,7 +19,6 @@ use baton_types::call::{CallError, ErrorCode};
 use baton_types::config::{EffectClass, Executor, Invocation};
 use baton_types::event::{Effect, Event};
 use baton_types::id::{AgentId, CallId, TaskId, ToolId};
-use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;

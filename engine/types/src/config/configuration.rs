@@ -102,9 +102,11 @@ impl Configs {
     /// names, if it names one.
     pub fn tool_of<'a>(&'a self, agent: Option<&AgentId>, asked: &'a ModelCall) -> Option<&'a Arc<Tool>> {
         let tool = self.tools.get(asked.tool.as_str())?;
+        // Tools are looked up often, and most calls cannot name a configuration.
+        if asked.config_id.is_none() && !tool.takes_config_id {
+            return Some(tool);
+        }
         let agent = agent.and_then(|id| self.agents.get(id));
-        // Most agents have no configurations, and their calls are looked up often.
-        let agent = agent.filter(|agent| !agent.configurations.is_empty());
         match agent.map(|agent| agent.named(tool, asked)) {
             Some(Named::Granted(configured)) => Some(configured),
             _ => Some(tool),
