@@ -57,7 +57,8 @@ fn universal(configs: &[&str]) -> Value {
 
 /// A job with two configurations of `openrouter`, and an agent that has a third one.
 fn asking(server: &Server) -> TestJob {
-    let configuration = |model: &str, key: &str| json!({"tool": "openrouter", "set": {"model": model, "max_tokens": 7}, "key": key});
+    let configuration =
+        |model: &str, key: &str| json!({"tool": "openrouter", "set": {"model": model, "max_tokens": 7}, "key": key});
     TestJob::new("solo", json!({}))
         .models(json!({"providers": {"openrouter": {"base_url": server.url}}}))
         .built_in("openrouter")
@@ -119,7 +120,8 @@ async fn two_calls_of_a_tool_use_two_configurations() {
 #[tokio::test]
 async fn a_configuration_of_another_agent_is_refused_and_reaches_nothing() {
     let server = server().await;
-    let finished = run(asking(&server).load(), json!([ask(&json!("other_team"), json!({})), ask(&json!("non"), json!({}))])).await;
+    let finished =
+        run(asking(&server).load(), json!([ask(&json!("other_team"), json!({})), ask(&json!("non"), json!({}))])).await;
     for call in ["0/1.1", "0/1.2"] {
         assert_eq!(call_result(&finished.entries, call), "refused invalid_input");
     }

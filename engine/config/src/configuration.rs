@@ -144,7 +144,8 @@ impl<'s> Loader<'s> {
             };
             let tool = &configured.id;
             if !tools.contains_key(tool) {
-                let message = format!("configuration \"{id}\" is of tool \"{tool}\", which agent \"{}\" is not granted", form.agent_id);
+                let message =
+                    format!("configuration \"{id}\" is of tool \"{tool}\", which agent \"{}\" is not granted", form.agent_id);
                 self.faults.push(fault(FaultKind::UnknownTool, message).near(tool.as_str(), tools.keys().map(ToolId::as_str)));
             } else if form.invocation.unwrap_or_default() == Invocation::Native && !configured.takes_config_id {
                 let message = format!("no native call of tool \"{tool}\" can name configuration \"{id}\"");
@@ -171,7 +172,9 @@ pub(crate) fn naming(
     for (tool, ids) in ids {
         let Some(tool) = tools.get_mut(tool) else { continue };
         let mut schema = tool.definition.input_schema.value();
-        let Some(input) = schema.pointer_mut(&pointer(&["properties", CONFIG_ID])).and_then(Value::as_object_mut) else { continue };
+        let Some(input) = schema.pointer_mut(&pointer(&["properties", CONFIG_ID])).and_then(Value::as_object_mut) else {
+            continue;
+        };
         let said = input.get("description").and_then(Value::as_str).map(|said| format!("{said}. ")).unwrap_or_default();
         input.insert("description".to_owned(), Value::from(format!("{said}Granted: {}", ids.join(", "))));
         let ToolDefinition { id, name, description, input_schema: _ } = &*tool.definition;

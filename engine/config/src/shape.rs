@@ -11,9 +11,7 @@ use serde_json::Value;
 use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
 use crate::fault::{FaultKind, MAX_FAULTS_PER_FILE, one_of};
-use crate::form::{
-    AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolConfigurationForm, ToolForm,
-};
+use crate::form::{AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolConfigurationForm, ToolForm};
 use crate::reader::{Spot, pointer};
 
 /// A fault of one file, not yet placed in its text.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_schema::{Others, object_schema};
-use baton_types::config::{CONFIG_ID, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool};
+use baton_types::config::{
+    CONFIG_ID, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool,
+};
 use baton_types::id::{AgentId, ROUTE_PREFIX, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;

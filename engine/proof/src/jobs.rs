@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Agent, Approver, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join,
-    MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
+    Agent, Approver, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation,
+    Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -499,7 +499,11 @@ impl AgentDraft {
             join: self.join,
             summary: self.summary,
             approvals: self.approvals.clone(),
-            configurations: self.configurations.iter().map(|(id, tool)| (id.clone(), configured(&granted[tool.as_str()], id))).collect(),
+            configurations: self
+                .configurations
+                .iter()
+                .map(|(id, tool)| (id.clone(), configured(&granted[tool.as_str()], id)))
+                .collect(),
             result_schema: self
                 .result_schema
                 .as_ref()

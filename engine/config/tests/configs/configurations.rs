@@ -29,9 +29,11 @@ fn configured(keys: &str) -> Files {
   },
   "secrets": ["WORD_KEY"],
   "effect": "pure""#;
-    granting("\"fast\"")
-        .edited(BUILT_IN, "\"effect\": \"pure\"", settings)
-        .with(Role::Configuration, FAST, format!("{{ \"tool\": \"word_count\"{keys} }}"))
+    granting("\"fast\"").edited(BUILT_IN, "\"effect\": \"pure\"", settings).with(
+        Role::Configuration,
+        FAST,
+        format!("{{ \"tool\": \"word_count\"{keys} }}"),
+    )
 }
 
 /// Returns the valid job whose counter is granted these configurations.
@@ -119,7 +121,8 @@ fn all_faults_of_a_configuration_are_reported_at_their_places() {
 #[test]
 fn a_key_needs_a_tool_that_takes_one() {
     for secrets in ["[]", "[\"A\", \"B\"]"] {
-        let told = configured(r#", "set": { "most": 4 }, "key": "TEAM_KEY""#).edited(BUILT_IN, "[\"WORD_KEY\"]", secrets).faults();
+        let told =
+            configured(r#", "set": { "most": 4 }, "key": "TEAM_KEY""#).edited(BUILT_IN, "[\"WORD_KEY\"]", secrets).faults();
         assert!(told.contains("tool \"word_count\" takes no \"key\"") && told.contains("1 error"), "{told}");
     }
 }

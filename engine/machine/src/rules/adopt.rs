@@ -50,7 +50,8 @@ fn hindrances(run: &Run, configs: &Configs) -> Vec<String> {
                     let agent = task.agent().and_then(|agent| configs.agents.get(agent));
                     // Without it the call would run with other settings than it asked for.
                     if let Some(Named::Unknown(config)) = agent.map(|agent| agent.named(now, &call.asked)) {
-                        reasons.push(format!("call {id} waits for the configuration {config} of {tool}, which they do not grant"));
+                        reasons
+                            .push(format!("call {id} waits for the configuration {config} of {tool}, which they do not grant"));
                     }
                 }
             }

@@ -59,7 +59,10 @@ fn an_unknown_configuration_is_refused_with_those_that_are_granted() {
 fn each_agent_has_its_own_configurations() {
     let sim = Sim::new(&configuring())
         .agent("root", [turn([route("child", "go")]), handed_off()])
-        .agent("child", [turn([configured("secret_one", call("work", "a")), configured("fast", call("work", "a"))]), handed_off()])
+        .agent(
+            "child",
+            [turn([configured("secret_one", call("work", "a")), configured("fast", call("work", "a"))]), handed_off()],
+        )
         .start();
     sim.assert_over();
     assert_eq!(sim.executions("0/1.1/1.1"), 1);

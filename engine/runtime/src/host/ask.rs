@@ -170,12 +170,7 @@ fn model(host: &Host, name: &str) -> Result<Arc<dyn Model>, ToolError> {
 ///
 /// The key belongs to one provider. So where the configured tool names a model of a provider, a call that names another
 /// provider's model gets an error: an agent must not choose the receiver of a key.
-fn with_key(
-    host: &Host,
-    provider: &str,
-    of_job: Option<&ProviderSettings>,
-    key: &str,
-) -> Result<ProviderSettings, ToolError> {
+fn with_key(host: &Host, provider: &str, of_job: Option<&ProviderSettings>, key: &str) -> Result<ProviderSettings, ToolError> {
     let settings = host.tool.settings.value();
     if let Some(ModelSpec::Provided(own)) = settings["model"].as_str().and_then(|model| host.configs.job.model(model))
         && own.provider != provider
