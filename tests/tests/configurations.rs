@@ -55,7 +55,7 @@ fn universal(configs: &[&str]) -> Value {
     json!({"invocation": "universal", "configs": configs})
 }
 
-/// A job with two configurations of `openrouter`, and an agent that has a third one.
+/// Returns a job with two configurations of `openrouter`, and an agent that has a third one.
 fn asking(server: &Server) -> TestJob {
     let configuration =
         |model: &str, key: &str| json!({"tool": "openrouter", "set": {"model": model, "max_tokens": 7}, "key": key});

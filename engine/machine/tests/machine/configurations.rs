@@ -7,7 +7,7 @@ use baton_types::call::{CallStatus, ErrorCode, ModelCall};
 use baton_types::config::{Approver, Configs};
 use baton_types::entry::{Adoption, Concern, Entry};
 use baton_types::event::{Event, Refusal};
-use baton_types::id::{AgentId, ContentHash};
+use baton_types::id::{AgentId, ContentHash, TaskId};
 use baton_types::limits::Limits;
 use baton_types::principal::Principal;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::support::jobs::JobDraft;
 use crate::support::script::{configured, with_id};
 use crate::support::{Sim, agent, call, call_with, function, handoff, job, route, turn};
 
-/// A job whose root has configurations of `work`, and whose child has another one.
+/// Returns a job whose root has configurations of `work`, and whose child has another one.
 fn configuring() -> JobDraft {
     let root = agent("root", "work look route_to_child").universal().configures("work", "fast").configures("work", "deep");
     let child = agent("child", "work").universal().configures("work", "secret_one");
@@ -122,7 +122,8 @@ fn an_approval_is_of_one_configuration() {
     let calls = [configured("fast", call("work", "a")), configured("deep", call("work", "a")), call("work", "a")];
     let mut sim = Sim::new(&draft).agent("root", [turn(calls), handed_off()]).start();
     let asked = asked_about(&sim);
-    let request = |call: u32| sim.task(&format!("0/1.{call}/approval")).question.as_ref().unwrap().text.clone();
+    let question = |call: u32| sim.run.task(&TaskId::from(format!("0/1.{call}/approval").as_str())).unwrap().question.as_ref();
+    let request = |call: u32| question(call).unwrap().text.clone();
     assert!(request(1).starts_with("May I call work with the configuration fast? "), "{}", request(1));
     assert!(request(3).starts_with("May I call work? "), "{}", request(3));
     assert!(asked.len() == 3 && asked[0] != asked[1] && asked[1] != asked[2] && asked[0] != asked[2], "{asked:?}");

@@ -208,7 +208,7 @@ impl Actor {
 
     /// Runs the tool's executor; what returns at once is returned.
     pub(crate) fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId) -> Option<Message> {
-        // Nobody waits for a call that is not open.
+        // A call that is not open has its result already.
         let open = self.run.task(&task).and_then(|task| task.call(&call))?;
         let Some((tool, input)) = self.run.configs().applied(&agent, &open.asked) else {
             panic!("the machine began the call {call} of {tool}, which has no config");
