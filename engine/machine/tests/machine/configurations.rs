@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton_types::call::{CallStatus, ErrorCode, ModelCall};
 use baton_types::config::{Approver, Configs};
 use baton_types::entry::{Adoption, Concern, Entry};
-use baton_types::event::{Event, Refusal};
+use baton_types::event::{Event, Outcome, Refusal};
 use baton_types::id::{AgentId, ContentHash, TaskId};
 use baton_types::limits::Limits;
 use baton_types::principal::Principal;
@@ -97,10 +97,12 @@ fn the_configuration_is_a_part_of_a_request() {
 
 #[test]
 fn the_same_input_with_another_configuration_is_no_repetition() {
-    let draft = configuring().limits(Limits { repeats: Some(2), ..Limits::default() });
+    let limits = Limits { repeats: Some(2), ..Limits::default() };
+    let root = agent("root", "work").universal().configures("work", "fast").configures("work", "deep");
+    let draft = job([root.limits(limits)]).tool(function("work"));
     let work = |config: &str| turn([configured(config, call("work", "x"))]);
     let turns = [work("fast"), work("deep"), work("fast"), work("fast"), work("fast"), handed_off()];
-    let sim = Sim::new(&draft).agent("root", turns).start();
+    let sim = Sim::new(&draft).agent("root", turns).tool("work", |_| Outcome::success(json!("same"))).start();
     sim.assert_over();
     assert_eq!(sim.refusals(), [("0/5.1", ErrorCode::Repeated)]);
 }
