@@ -2,6 +2,7 @@
 
 mod budgets;
 mod configs;
+mod configurations;
 mod control;
 mod discovery;
 mod early_calls;

@@ -14,6 +14,7 @@ use baton_types::schema::Schema;
 use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value};
 
+use crate::configuration::naming;
 use crate::fault::{Fault, FaultKind};
 use crate::form::{AgentForm, FullGrantForm, GrantForm, PromptForm, SelectorForm};
 use crate::loader::{Loader, Read, ReadAgent};
@@ -77,6 +78,8 @@ impl<'s> Loader<'s> {
         }
         let system_prompt = self.prompt(form, agent, job);
         let (mut tools, approvals) = self.granted(form, agent.text("/tools"));
+        let configurations = self.granted_configurations(form, &tools, agent.text("/configs"));
+        tools = naming(tools, &configurations);
         let invocation = form.invocation.unwrap_or_default();
         let catalog = form.catalog.unwrap_or_else(|| Catalog::of(invocation));
         if catalog == Catalog::Discover && tools.values().any(|tool| !tool.is_known_at_once()) {
@@ -136,6 +139,7 @@ impl<'s> Loader<'s> {
             offered_in_questions: offered(&|tool| is_known(tool) && tool.allowed_in_questions(approvals.get(&tool.id).copied())),
             offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
             tools,
+            configurations,
             approvals,
         })
     }

@@ -13,7 +13,7 @@ use crate::source::{Role, Source, Sources};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditFault {
     /// The place names no file.
-    #[error("{place} does not name a config value; expected job.KEY, agents.ID.KEY or tools.ID.KEY{}", there_are(.known))]
+    #[error("{place} does not name a config value; expected job.KEY, agents.ID.KEY, tools.ID.KEY or configs.ID.KEY{}", there_are(.known))]
     NoFile {
         /// The place.
         place: String,
@@ -49,7 +49,7 @@ fn there_are(known: &[String]) -> String {
 }
 
 impl Sources {
-    /// Sets `value` at `place`: `job.KEY`, `agents.ID.KEY` or `tools.ID.KEY`. A key may continue with `.KEY` into
+    /// Sets `value` at `place`: `job.KEY`, `agents.ID.KEY`, `tools.ID.KEY` or `configs.ID.KEY`. A key may continue with `.KEY` into
     /// objects and with a number into lists. Quote a key that contains dots: `job.models."a-1.5".price`. `null`
     /// removes the present value. The file is rewritten, so places in it may move.
     ///
@@ -60,10 +60,11 @@ impl Sources {
         let (kind, no_file) = (parts.next().unwrap_or_default(), |known| EditFault::NoFile { place: place.to_owned(), known });
         let source = match kind {
             "job" => self.file_mut(Role::Job, None),
-            "agents" | "tools" => {
+            "agents" | "tools" | "configs" => {
                 let id = parts.next().unwrap_or_default();
                 let roles: &[Role] = match kind {
                     "agents" => &[Role::Agent, Role::SharedAgent],
+                    "configs" => &[Role::Configuration, Role::SharedConfiguration],
                     _ => &[Role::Tool, Role::SharedTool, Role::BuiltinTool],
                 };
                 let role = roles.iter().find(|role| self.of(**role).any(|source| stem(&source.path) == id));

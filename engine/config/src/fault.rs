@@ -100,6 +100,8 @@ fault_kinds! {
     UndescribedField = "B0133",
     /// A field in an example that the tool's output does not have.
     UnknownExampleField = "B0134",
+    /// A tool configuration without a file.
+    UnknownConfiguration = "B0135",
 }
 
 impl Serialize for FaultKind {

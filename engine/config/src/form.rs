@@ -3,6 +3,7 @@
 //! A form defines the content of one file. Rules that join files belong to the loader.
 
 mod agent;
+mod configuration;
 mod job;
 mod model;
 mod tool;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use validator::Validate;
 
 pub use self::agent::{AgentForm, FileForm, FullGrantForm, GrantForm, PromptForm, SelectorForm, WordingForm};
+pub use self::configuration::ToolConfigurationForm;
 pub use self::job::{DocumentForm, FullDocumentForm, InputForm, JobForm, RequestForm, RequestWithInputsForm, RunLimitsForm};
 pub use self::model::{
     AliasForm, KeyForm, ModelForm, ModelsForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm, ProviderSettingsForm,

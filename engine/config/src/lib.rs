@@ -5,6 +5,7 @@
 //! This crate does *not* open files, and knows neither providers nor scripts: the caller passes their rules in.
 
 mod agent;
+mod configuration;
 mod conformance;
 mod edit;
 mod fault;

@@ -46,6 +46,7 @@ pub fn load(
     loader.refused_settings = refused.map(|&(key, reason)| (key.to_owned(), reason.to_owned())).collect();
     loader.read_agents();
     loader.load_tools(unconfigured);
+    loader.load_configurations(unconfigured);
     let job = loader.load_job(rules);
     let agents = loader.load_agents(job.as_ref());
     Faults::none_of(loader.faults)?;

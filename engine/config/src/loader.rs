@@ -8,7 +8,7 @@ use baton_types::config::{MoneyLimit, Origin, Tool};
 use baton_types::id::ToolId;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use validator::Validate;
 
 use crate::fault::{Fault, FaultKind};
@@ -75,6 +75,12 @@ pub(crate) struct Loader<'s> {
     pub(crate) assumed_agents: BTreeSet<String>,
     pub(crate) assumed_tools: BTreeSet<String>,
     pub(crate) tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// The declared settings of the tools, with the origin of the declaration.
+    pub(crate) declared: BTreeMap<ToolId, (Map<String, Value>, Origin)>,
+    /// The configurations of tools, by id: each is a tool with other settings.
+    pub(crate) configurations: BTreeMap<String, Arc<Tool>>,
+    /// Ids of configurations with faults.
+    pub(crate) assumed_configurations: BTreeSet<String>,
     /// Whether tools may be without an executor.
     pub(crate) reading: bool,
     /// Settings that are the engine's to say.
@@ -94,6 +100,9 @@ impl<'s> Loader<'s> {
             assumed_agents: BTreeSet::new(),
             assumed_tools: BTreeSet::new(),
             tools: BTreeMap::new(),
+            declared: BTreeMap::new(),
+            configurations: BTreeMap::new(),
+            assumed_configurations: BTreeSet::new(),
             reading: false,
             own_settings: BTreeSet::new(),
             refused_settings: BTreeMap::new(),
@@ -123,7 +132,7 @@ impl<'s> Loader<'s> {
     }
 
     /// Reads `value` like [`Self::form`]; `text` returns the text that holds what is at a pointer.
-    fn form_of<'t, T: DeserializeOwned + Validate>(
+    pub(crate) fn form_of<'t, T: DeserializeOwned + Validate>(
         &mut self,
         shape: &Shape,
         text: impl Fn(&str) -> &'t Text<'s>,

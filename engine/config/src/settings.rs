@@ -1,4 +1,4 @@
-//! Settings of a tool: declared by its config, with defaults, and set by the job's file of it.
+//! Settings of a tool: declared by its config, with defaults, and set by the job's file of it or by a configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::fault::FaultKind;
 use crate::form::ToolForm;
 use crate::loader::{Loader, stem};
-use crate::reader::{Spot, pointer};
+use crate::reader::{Spot, Text, pointer};
 use crate::shape::show;
 use crate::source::{Role, Sources};
 use crate::tool::Texts;
@@ -35,30 +35,14 @@ impl<'s> Loader<'s> {
                 values.insert(name.clone(), default.clone());
             }
         }
-        for name in set.keys().filter(|name| !declared.contains_key(*name)) {
-            let message = format!("tool \"{}\" has no setting {}", form.tool_id, show(&Value::from(name.as_str())));
-            let fault = texts.fault(FaultKind::UnknownKey, &pointer(&["set", name]), Spot::Key, message);
-            self.faults.push(fault.near(name, declared.keys().map(String::as_str)));
-        }
-        let known: Map<_, _> = set.into_iter().filter(|(name, _)| declared.contains_key(name)).collect();
-        for wrong in baton_schema::judge(&object_schema(&plain(&declared), Others::Refused), &Value::Object(known.clone())) {
-            let place = format!("/set{}", wrong.pointer);
-            self.faults.push(texts.fault(FaultKind::OutOfRange, &place, Spot::Value, wrong.message));
-        }
-        for (name, value) in &known {
-            let Some(schema) = declared[name].get("schema").filter(|schema| baton_schema::read(schema).is_ok()) else { continue };
-            for wrong in baton_schema::judge(schema, value) {
-                let place = format!("{}{}", pointer(&["set", name]), wrong.pointer);
-                self.faults.push(texts.fault(FaultKind::OutOfRange, &place, Spot::Value, wrong.message));
-            }
-        }
+        let known = self.judged(&form.tool_id, &declared, set, texts.text("/set"));
         let explicit: BTreeSet<String> = known.keys().cloned().collect();
         values.extend(known);
         let (declares, sets) = (texts.origin("settings"), texts.origin("set"));
         let mut reaches = command_reaches(form, texts.origin("exec"));
         // A declaration decides which settings need trust, so a declaration that needs trust itself cannot grant any.
         reaches.extend(values.iter().map(|(name, value)| {
-            let is_set = explicit.contains(name) && declared[name].get("needs_trust") == Some(&Value::Bool(true));
+            let is_set = explicit.contains(name) && needs_trust(&declared[name]);
             let origin = if is_set { declares.max(sets) } else { declares };
             let target = Target::Setting { name: name.clone(), value: value.clone() };
             Reach { holder: form.tool_id.clone(), target, origin }
@@ -69,7 +53,36 @@ impl<'s> Loader<'s> {
             target: Target::Secret(variable.clone()),
             origin: reads,
         }));
+        self.declared.insert(ToolId::new(form.tool_id.as_str()), (declared, declares));
         (Json::from(Value::Object(values)), reaches)
+    }
+
+    /// Judges the values that `text` sets under `set`, and returns those of settings that the tool `id` declares.
+    pub(super) fn judged(
+        &mut self,
+        id: &str,
+        declared: &Map<String, Value>,
+        set: Map<String, Value>,
+        text: &Text<'s>,
+    ) -> Map<String, Value> {
+        for name in set.keys().filter(|name| !declared.contains_key(*name)) {
+            let message = format!("tool \"{id}\" has no setting {}", show(&Value::from(name.as_str())));
+            let fault = text.fault(FaultKind::UnknownKey, &pointer(&["set", name]), Spot::Key, message);
+            self.faults.push(fault.near(name, declared.keys().map(String::as_str)));
+        }
+        let known: Map<_, _> = set.into_iter().filter(|(name, _)| declared.contains_key(name)).collect();
+        for wrong in baton_schema::judge(&object_schema(&plain(declared), Others::Refused), &Value::Object(known.clone())) {
+            let place = format!("/set{}", wrong.pointer);
+            self.faults.push(text.fault(FaultKind::OutOfRange, &place, Spot::Value, wrong.message));
+        }
+        for (name, value) in &known {
+            let Some(schema) = declared[name].get("schema").filter(|schema| baton_schema::read(schema).is_ok()) else { continue };
+            for wrong in baton_schema::judge(schema, value) {
+                let place = format!("{}{}", pointer(&["set", name]), wrong.pointer);
+                self.faults.push(text.fault(FaultKind::OutOfRange, &place, Spot::Value, wrong.message));
+            }
+        }
+        known
     }
 
     /// Reports an object without a schema, faults of the schema, and a default that breaks it.
@@ -105,6 +118,11 @@ pub fn declared_settings(sources: &Sources) -> BTreeMap<ToolId, Map<String, Valu
         }
     }
     declared
+}
+
+/// Whether a job that sets the setting needs trust.
+pub(super) fn needs_trust(setting: &Value) -> bool {
+    setting.get("needs_trust") == Some(&Value::Bool(true))
 }
 
 /// Returns the command of a tool, and the variables that it sees.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
 use crate::fault::{FaultKind, MAX_FAULTS_PER_FILE, one_of};
-use crate::form::{AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolForm};
+use crate::form::{AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolConfigurationForm, ToolForm};
 use crate::reader::{Spot, pointer};
 
 /// A fault of one file, not yet placed in its text.
@@ -34,6 +34,7 @@ pub(crate) struct Shape {
 
 pub(crate) static TOOL: LazyLock<Shape> = LazyLock::new(Shape::of::<ToolForm>);
 pub(crate) static AGENT: LazyLock<Shape> = LazyLock::new(Shape::of::<AgentForm>);
+pub(crate) static CONFIGURATION: LazyLock<Shape> = LazyLock::new(Shape::of::<ToolConfigurationForm>);
 pub(crate) static JOB: LazyLock<Shape> = LazyLock::new(Shape::of::<JobForm>);
 pub(crate) static PRICES: LazyLock<Shape> = LazyLock::new(Shape::of::<PriceTableForm>);
 pub(crate) static RUN_LIMITS: LazyLock<Shape> = LazyLock::new(Shape::of::<RunLimitsForm>);
@@ -73,6 +74,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("prices.schema.json", &PRICES),
         ("project.schema.json", &PROJECT),
         ("tool-config.schema.json", &TOOL),
+        ("tool-configuration.schema.json", &CONFIGURATION),
     ]
     .map(|(name, shape)| (name, shape.schema.clone()))
     .to_vec()

@@ -46,12 +46,19 @@ pub enum Role {
     SharedPrompt,
     /// A file of the project that the command of a shared tool names. See [`Role::CommandFile`].
     SharedCommandFile,
+    /// `configs/<config_id>.json` of a job.
+    Configuration,
+    /// `configs/<config_id>.json` of the project, which its jobs share.
+    SharedConfiguration,
 }
 
 impl Role {
     /// Whether it is the role of a file of the project, which its jobs share.
     pub const fn is_shared(self) -> bool {
-        matches!(self, Self::SharedAgent | Self::SharedTool | Self::SharedPrompt | Self::SharedCommandFile)
+        matches!(
+            self,
+            Self::SharedAgent | Self::SharedTool | Self::SharedPrompt | Self::SharedCommandFile | Self::SharedConfiguration
+        )
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_schema::{Others, object_schema};
-use baton_types::config::{Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool};
+use baton_types::config::{
+    CONFIG_ID, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool,
+};
 use baton_types::id::{AgentId, ROUTE_PREFIX, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
@@ -245,6 +247,8 @@ impl<'s> Loader<'s> {
             tags: Vec::new(),
             settings: Json::from(json!({})),
             secrets: Vec::new(),
+            takes_config_id: false,
+            configuration: None,
             reaches: Vec::new(),
             source: None,
             definition,
@@ -328,6 +332,9 @@ impl<'s> Loader<'s> {
         }
         let (output_tree, output) = self.output_schema(&form, texts).unzip();
         let (settings, reaches) = self.settings(&form, texts);
+        let properties = || form.input_schema.as_ref()?.get("properties")?.as_object();
+        let inputs = form.parameters.as_ref().or_else(properties);
+        let takes_config_id = inputs.is_some_and(|inputs| inputs.contains_key(CONFIG_ID));
         let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, texts);
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Tool(ToolId::new(form.tool_id.as_str()));
@@ -368,6 +375,8 @@ impl<'s> Loader<'s> {
             tags: form.tags,
             settings,
             secrets: form.secrets,
+            takes_config_id,
+            configuration: None,
             reaches,
             source: Some(texts.text("").file.clone()),
             definition,

@@ -68,9 +68,11 @@ impl<'run> Draft<'run> {
         &self.calls(call.task)[call.index]
     }
 
-    /// Returns the tool of `call`, which must exist.
+    /// Returns the tool of `call`, which must exist, with the configuration that the call names.
     pub(super) fn tool(&self, call: CallAt) -> Arc<Tool> {
-        Arc::clone(&self.run.configs.tools[self.call(call).asked.tool.as_str()])
+        let (agent, asked) = (self.task(call.task).agent(), &self.call(call).asked);
+        let tool = self.run.configs.tool_of(agent, asked);
+        Arc::clone(tool.unwrap_or_else(|| panic!("the configs of the run have no tool {}", asked.tool)))
     }
 
     /// Returns the call that created `task`, or that the question `task` is about; `None` for the root.

@@ -80,8 +80,11 @@ impl Requests {
             return Err(conflict("is the id of another call of this answer"));
         }
         match self.answered.get(id) {
-            Some(answered) if answered.asked.tool == asked.tool && answered.asked.input == asked.input => Ok(Some(answered)),
-            Some(answered) if answered.asked.tool == asked.tool => Err(conflict("belongs to an earlier call with another input")),
+            Some(answered) if answered.asked.asks_the_same(asked) => Ok(Some(answered)),
+            Some(answered) if answered.asked.tool == asked.tool => {
+                let other = if answered.asked.input == asked.input { "configuration" } else { "input" };
+                Err(conflict(&format!("belongs to an earlier call with another {other}")))
+            }
             Some(answered) => Err(conflict(&format!("belongs to an earlier call of {}", answered.asked.tool))),
             None => Ok(None),
         }

@@ -331,9 +331,9 @@ pub struct Streak {
 }
 
 impl Streak {
-    /// Whether the call `asked` has the same tool and input.
+    /// Whether the call `asked` has the same tool, input and configuration.
     pub fn is_of(&self, asked: &ModelCall) -> bool {
-        self.asked.tool == asked.tool && self.asked.input == asked.input
+        self.asked.asks_the_same(asked)
     }
 
     /// Whether `result` is the same again, apart from the details of an error.

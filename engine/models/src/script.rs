@@ -157,6 +157,10 @@ pub struct CallScript {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AfterExecution")]
     pub after_execution: Option<AfterExecution>,
+    /// The id of the tool configuration that this call uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub config_id: Option<Box<str>>,
 }
 
 /// Arguments that are no object of JSON, as a model may send them.

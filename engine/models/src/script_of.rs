@@ -39,6 +39,7 @@ pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> ScriptFile
                         malformed,
                         return_to_llm: call.return_to_llm,
                         after_execution: call.after_execution,
+                        config_id: call.config_id.clone(),
                     }
                 });
                 let turn = TurnScript {

@@ -61,6 +61,7 @@ struct Call {
     malformed: Option<String>,
     return_to_llm: Option<bool>,
     after_execution: Option<AfterExecution>,
+    config_id: Option<Box<str>>,
 }
 
 /// An input, compiled; what has no template is kept as JSON text, ready to be sent.
@@ -151,6 +152,7 @@ fn model_call(call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, M
         malformed: call.malformed.clone(),
         return_to_llm: call.return_to_llm,
         after_execution: call.after_execution,
+        config_id: call.config_id.clone(),
         ..ModelCall::new(call.tool.clone(), input)
     })
 }
@@ -337,6 +339,7 @@ impl Compiler {
             malformed: script.malformed.as_ref().and_then(|malformed| malformed.reason.clone()),
             return_to_llm: script.return_to_llm,
             after_execution: script.after_execution,
+            config_id: script.config_id.clone(),
         }
     }
 

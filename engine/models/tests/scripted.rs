@@ -109,13 +109,14 @@ fn filled(output: Value, input: Value) -> Result<Value, ModelError> {
 #[test]
 fn turns_come_in_order_and_a_request_beyond_the_last_is_an_error() {
     let script = json!({"agents": {"lead": {"turns": [
-        {"text": "first", "calls": [{"tool": "echo", "input": {"n": 1}, "return_to_llm": false, "after_execution": "terminate"}]},
+        {"text": "first", "calls": [{"tool": "echo", "input": {"n": 1}, "return_to_llm": false, "after_execution": "terminate",
+            "config_id": "fast"}]},
         {"text": "second", "finish": "length"},
     ]}}});
     let start = Conversation::new("lead", "Do it");
     let first = start.answer(&script).unwrap();
     assert_eq!((first.text.as_str(), first.finish), ("first", FinishReason::ToolCalls));
-    assert_eq!(first.calls[0].return_to_llm, Some(false));
+    assert_eq!((first.calls[0].return_to_llm, first.calls[0].config_id.as_deref()), (Some(false), Some("fast")));
     assert_eq!(first.calls[0].input.value(), json!({"n": 1}));
     assert_eq!(first.usage, None, "the engine estimates");
 
@@ -396,6 +397,7 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
     let odd = [
         ModelCall {
             return_to_llm: Some(false),
+            config_id: Some("fast".into()),
             ..ModelCall::new("save", json!({"text": "{{ request }}\n", "$lines": ["{% if %}"]}))
         },
         ModelCall { malformed: Some("cut off".to_owned()), ..ModelCall::new("", json!("{\"a\": ")) },

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Agent, Approver, Catalog, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join,
-    MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
+    Agent, Approver, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation,
+    Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -41,6 +41,7 @@ pub struct AgentDraft {
     join: Join,
     summary: Summary,
     approvals: BTreeMap<ToolId, Approver>,
+    configurations: BTreeMap<String, String>,
     result_schema: Option<Value>,
     limits: Limits,
     system_prompt: String,
@@ -91,6 +92,7 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
         join: Join::All,
         summary: Summary::Digest,
         approvals: BTreeMap::new(),
+        configurations: BTreeMap::new(),
         result_schema: None,
         limits: Limits::default(),
         system_prompt: format!("You are {id}."),
@@ -127,6 +129,12 @@ impl AgentDraft {
     /// Requires approval for its calls of `tool`.
     pub fn needs_approval(mut self, tool: &str, approver: Approver) -> Self {
         self.approvals.insert(ToolId::from(tool), approver);
+        self
+    }
+
+    /// Grants the configuration `id` of `tool`.
+    pub fn configures(mut self, tool: &str, id: &str) -> Self {
+        self.configurations.insert(id.to_owned(), tool.to_owned());
         self
     }
 
@@ -312,12 +320,20 @@ impl ToolDraft {
             tags: Vec::new(),
             settings: Json::from(json!({})),
             secrets: Vec::new(),
+            takes_config_id: self.input.pointer("/properties/config_id").is_some(),
+            configuration: None,
             reaches: Vec::new(),
             source: None,
             definition,
             id,
         })
     }
+}
+
+/// Returns `tool` with the configuration `id`, whose only setting is its id.
+fn configured(tool: &Tool, id: &str) -> Arc<Tool> {
+    let configuration = Configuration { id: id.to_owned(), model_key: None, secret: None };
+    Arc::new(Tool { settings: json!({"of": id}).into(), configuration: Some(configuration), ..tool.clone() })
 }
 
 /// Returns the input of a delegation or a question: a text under `key`, and documents.
@@ -484,6 +500,11 @@ impl AgentDraft {
             join: self.join,
             summary: self.summary,
             approvals: self.approvals.clone(),
+            configurations: self
+                .configurations
+                .iter()
+                .map(|(id, tool)| (id.clone(), configured(&granted[tool.as_str()], id)))
+                .collect(),
             result_schema: self
                 .result_schema
                 .as_ref()

@@ -299,7 +299,8 @@ fn document_written(version: &DocumentVersion) -> String {
 }
 
 fn model_call(call: &ModelCall) -> String {
-    let ModelCall { tool, name: _name, input, malformed, provider_id: _provider_id, return_to_llm, after_execution } = call;
+    let ModelCall { tool, name: _name, input, malformed, provider_id: _provider_id, return_to_llm, after_execution, config_id } =
+        call;
     let mut text = tool.clone();
     if malformed.is_some() {
         let _ = write!(text, " malformed {}", input.text());
@@ -309,6 +310,9 @@ fn model_call(call: &ModelCall) -> String {
     }
     if let Some(after) = after_execution {
         let _ = write!(text, " {after:?}");
+    }
+    if let Some(config) = config_id {
+        let _ = write!(text, " config_id={config}");
     }
     text
 }

@@ -152,6 +152,11 @@ pub fn to_user(call: ModelCall) -> ModelCall {
     ModelCall { return_to_llm: Some(false), ..call }
 }
 
+/// Lets the call use a configuration of its tool.
+pub fn configured(config_id: &str, call: ModelCall) -> ModelCall {
+    ModelCall { config_id: Some(config_id.into()), ..call }
+}
+
 /// `call`, asking for `after` itself.
 pub fn then(call: ModelCall, after: AfterExecution) -> ModelCall {
     ModelCall { after_execution: Some(after), ..call }

@@ -104,6 +104,7 @@ fn place_of(sources: &Sources, fault: &Fault) -> Option<String> {
         Role::Job => "job".to_owned(),
         Role::Agent | Role::SharedAgent => format!("agents.\"{}\"", stem(source)?),
         Role::Tool | Role::SharedTool | Role::BuiltinTool => format!("tools.\"{}\"", stem(source)?),
+        Role::Configuration | Role::SharedConfiguration => format!("configs.\"{}\"", stem(source)?),
         _ => return None,
     };
     for token in tokens(&fault.pointer) {

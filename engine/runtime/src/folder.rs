@@ -76,14 +76,26 @@ struct Roles {
     tool: Role,
     prompt: Role,
     command_file: Role,
+    configuration: Role,
 }
 
-const OF_JOB: Roles = Roles { agent: Role::Agent, tool: Role::Tool, prompt: Role::Prompt, command_file: Role::CommandFile };
-const OF_PROJECT: Roles =
-    Roles { agent: Role::SharedAgent, tool: Role::SharedTool, prompt: Role::SharedPrompt, command_file: Role::SharedCommandFile };
+const OF_JOB: Roles = Roles {
+    agent: Role::Agent,
+    tool: Role::Tool,
+    prompt: Role::Prompt,
+    command_file: Role::CommandFile,
+    configuration: Role::Configuration,
+};
+const OF_PROJECT: Roles = Roles {
+    agent: Role::SharedAgent,
+    tool: Role::SharedTool,
+    prompt: Role::SharedPrompt,
+    command_file: Role::SharedCommandFile,
+    configuration: Role::SharedConfiguration,
+};
 
-/// Reads the job at `path`, a folder or a `job.json`, with tool configs besides its own, and with the agents and tools that the
-/// jobs of `project` share, if its folder is above the job's.
+/// Reads the job at `path`, a folder or a `job.json`, with tool configs besides its own, and with what the jobs of `project`
+/// share, if its folder is above the job's.
 pub fn read_job(
     path: &Path,
     tool_configs: &[ToolConfig<'_>],
@@ -173,14 +185,15 @@ impl JobFolder {
         Ok(Self { path })
     }
 
-    /// Adds the configs in `agents/` and `tools/`, and the files that they and those in `named` name.
+    /// Adds the configs in `agents/`, `tools/` and `configs/`, and the files that they and those in `named` name.
     fn read_configs(&self, roles: &Roles, named: &mut Named, sources: &mut Sources) -> Result<(), FolderError> {
-        for (role, subfolder) in [(roles.agent, "agents"), (roles.tool, "tools")] {
+        for (role, subfolder) in [(roles.agent, "agents"), (roles.tool, "tools"), (roles.configuration, "configs")] {
             let is_config = |path: &String| Path::new(path).extension().is_some_and(|extension| extension == "json");
             for path in self.list(subfolder, 1)?.into_iter().filter(is_config) {
                 let Some(content) = self.read_bounded(&path)? else { continue };
                 match role {
                     Role::Agent | Role::SharedAgent => named.by_agent(&content),
+                    Role::Configuration | Role::SharedConfiguration => {}
                     _ => named.by_tool(&content),
                 }
                 sources.add(role, path, content);

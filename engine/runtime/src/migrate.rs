@@ -118,6 +118,7 @@ fn divergence(run: &Run, now: &Configs, task: &baton_machine::Task, was: &Prompt
                 changes.push("settings".to_owned());
             }
             changes.extend(tools(before, agent));
+            changes.extend(configurations(before, agent));
             // What the model sees beside the conversation comes first in a request.
             new_prefix = !changes.is_empty();
             if limits_under(run.configs(), task) != limits_under(now, task) {
@@ -143,6 +144,21 @@ fn tools(before: &Agent, now: &Agent) -> Vec<String> {
         (Some(_), None) => Some(format!("tool {id} was removed")),
         (Some(was), Some(is)) if !is_same(was, is) => Some(format!("tool {id} changed")),
         _ => None,
+    };
+    ids.into_iter().filter_map(change).collect()
+}
+
+/// Configurations of tools that an agent has more, fewer, or with other values.
+fn configurations(before: &Agent, now: &Agent) -> Vec<String> {
+    let ids: BTreeSet<_> = before.configurations.keys().chain(now.configurations.keys()).collect();
+    let change = |id| match (before.configurations.get(id), now.configurations.get(id)) {
+        (None, Some(_)) => Some(format!("configuration {id} is new")),
+        (Some(_), None) => Some(format!("configuration {id} was removed")),
+        (Some(was), Some(is)) => {
+            let is_same = (&was.id, &was.settings, &was.configuration) == (&is.id, &is.settings, &is.configuration);
+            (!is_same).then(|| format!("configuration {id} changed"))
+        }
+        (None, None) => None,
     };
     ids.into_iter().filter_map(change).collect()
 }

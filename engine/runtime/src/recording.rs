@@ -2,13 +2,13 @@
 //! effects.
 //!
 //! Task ids are paths of call positions, so repeated steps of a fork have the same names. An answer is taken only
-//! where the request is byte for byte the same. A result is taken only for the same input. A person's answer is taken
+//! where the request is byte for byte the same. A result is taken only for the same input and configuration. A person's answer is taken
 //! only for the same question about the same documents, and an approval only for the same tool, definition and input.
 
 use std::sync::Arc;
 
 use baton_machine::Run;
-use baton_types::call::{CallError, CallOutput, CallStatus, ErrorCode};
+use baton_types::call::{CallError, CallOutput, CallStatus, ErrorCode, ModelCall};
 use baton_types::config::{EffectClass, Tool};
 use baton_types::document::{DocumentRef, DocumentVersion, Write};
 use baton_types::entry::{
@@ -154,11 +154,11 @@ impl Recording {
     }
 
     /// Returns the outcome of `call` without executing it; `None` if it must be executed.
-    pub(crate) fn call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
+    pub(crate) fn call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Option<Outcome> {
         if tool.effect == EffectClass::Pure || self.effects == ForkedEffects::All {
             return None;
         }
-        match self.same_call(call, tool, input) {
+        match self.same_call(call, tool, now) {
             Some(outcome) => Some(outcome),
             None if self.effects == ForkedEffects::New => None,
             None => {
@@ -172,8 +172,8 @@ impl Recording {
         }
     }
 
-    /// Returns the result of the same call of the same tool with the same input.
-    fn same_call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
+    /// Returns the result of the same call of the same tool with the same input and configuration.
+    fn same_call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Option<Outcome> {
         let recorded = self.calls.get(call)?;
         let Entry::CallFinished(CallFinished { tool: name, result, after, read, .. }) = &recorded.entry.entry else {
             return None;
@@ -182,7 +182,7 @@ impl Recording {
         let answered = self.answers.get(&(call.task(), turn))?.answered();
         let asked = answered.calls.get((position as usize).checked_sub(1)?)?;
         // One that was stopped with its task has no result of its own.
-        if *name != tool.id || asked.input != *input || result.status == CallStatus::Cancelled {
+        if *name != tool.id || !asked.asks_the_same(now) || result.status == CallStatus::Cancelled {
             return None;
         }
         let kept = result.output.kept().map(|kept| &kept.document);

@@ -3,7 +3,9 @@
 //! Every entry is taken apart without `..`, so that a new field is not forgotten. A field that the words leave out is bound
 //! to `_`.
 
-use baton_types::call::{CallError, CallResult, CallStatus};
+use std::sync::Arc;
+
+use baton_types::call::{CallError, CallResult, CallStatus, ModelCall};
 use baton_types::document::{ContentFacts, DocumentVersion};
 use baton_types::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Control, ControlAction,
@@ -250,7 +252,11 @@ fn model_answered(said: Sentence, answered: &ModelAnswered) -> Sentence {
         words.push(shown(text));
     }
     if !calls.is_empty() {
-        let calls: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+        let name = |call: &Arc<ModelCall>| match &call.config_id {
+            Some(config) => format!("{} ({config})", call.tool),
+            None => call.tool.clone(),
+        };
+        let calls: Vec<String> = calls.iter().map(name).collect();
         words.push(format!("calls {}", shown(&calls.join(", "))));
     }
     said.plain(words.join(" · "))

@@ -30,6 +30,9 @@ pub struct ModelCall {
     /// Wish of this call for the step after its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_execution: Option<AfterExecution>,
+    /// The configuration of the tool that this call uses, by its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_id: Option<Box<str>>,
 }
 
 impl ModelCall {
@@ -43,7 +46,13 @@ impl ModelCall {
             provider_id: None,
             return_to_llm: None,
             after_execution: None,
+            config_id: None,
         }
+    }
+
+    /// Whether `other` asks for the same: the tool, the input and the configuration.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        self.tool == other.tool && self.config_id == other.config_id && self.input == other.input
     }
 }
 

@@ -14,6 +14,7 @@ use baton_runtime::{Engine, InitialDocument, LoadedJob, RunHandle, RunOutcome, S
 use baton_store::Store;
 use baton_tool::{ToolFunction, registered_functions};
 use baton_types::call::ModelCall;
+use baton_types::config::Origin;
 use baton_types::document::Documents;
 use baton_types::entry::{Entry, Recorded};
 use baton_types::id::TaskId;
@@ -111,11 +112,24 @@ impl TestJob {
         self
     }
 
+    /// Adds a built-in function tool, which comes with the program and needs no trust.
+    pub(crate) fn built_in_of_program(mut self, id: &str) -> Self {
+        self = self.built_in(id);
+        self.sources.attribute(|source| (source.role == Role::BuiltinTool).then_some(Origin::BuiltIn));
+        self
+    }
+
     /// Adds a function tool whose config is `extra` with its id and description.
     pub(crate) fn tool_by_schema(mut self, id: &str, extra: Value) -> Self {
         let mut tool = json!({"tool_id": id, "type": "function_tool", "description": format!("Does {id}.")});
         merge(&mut tool, extra);
         self.sources.add(Role::Tool, format!("tools/{id}.json"), tool.to_string());
+        self
+    }
+
+    /// Adds a configuration of a tool.
+    pub(crate) fn configuration(mut self, id: &str, configuration: &Value) -> Self {
+        self.sources.add(Role::Configuration, format!("configs/{id}.json"), configuration.to_string());
         self
     }
 

@@ -187,3 +187,10 @@ async fn impatient(context: &ToolContext, model: String, times: u32) -> Result<V
     }
     Ok(json!({"text": "nobody"}))
 }
+
+/// Returns its settings, and the length of its secret.
+#[tool]
+fn read_settings(context: &ToolContext) -> Result<Value, ToolError> {
+    let settings: Value = context.settings()?;
+    Ok(json!({"settings": settings, "secret_length": context.secret("USUAL_KEY")?.len()}))
+}

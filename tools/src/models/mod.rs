@@ -2,7 +2,8 @@
 //!
 //! They ask through [`ToolContext::ask`](baton_tool::ToolContext::ask), with the same keys, retries and
 //! scripts as agents' models. A parameter that a call leaves open is taken from, in this order: the configuration that
-//! the call names, the tool's settings in the job, and the defaults in its own JSON.
+//! the call names, the tool's settings in the job, and the defaults in its own JSON. The engine applies the configurations
+//! in `configs/`. The tools here apply those in their setting `configs`.
 
 mod catalogue;
 mod chat;

@@ -29,8 +29,8 @@ pub(crate) struct ForkArgs {
     /// the last complete decision up to it [default: as early as possible]
     #[arg(long, value_name = "SEQ", value_parser = entry, allow_negative_numbers = true)]
     at: Option<u64>,
-    /// Change a config value: agents.ID.KEY, job.KEY or tools.ID.KEY, such as agents.writer.model=fast. VALUE is JSON or
-    /// text; `null` removes the key. Quote keys that contain dots. May be repeated
+    /// Change a config value: agents.ID.KEY, job.KEY, tools.ID.KEY or configs.ID.KEY, such as agents.writer.model=fast. VALUE
+    /// is JSON or text; `null` removes the key. Quote keys that contain dots. May be repeated
     #[arg(long = "set", value_name = "PLACE=VALUE", value_parser = setting)]
     settings: Vec<(String, Value)>,
     /// Replace the document PATH with the content of FILE before the fork continues. May be repeated

@@ -34,6 +34,9 @@ pub struct AgentForm {
     /// `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
     pub tools: Vec<GrantForm>,
+    /// Ids of the tool configurations in `configs/` that its calls may name as `config_id`.
+    #[serde(default)]
+    pub configs: Vec<String>,
     /// Its way to call tools: by the tool calls of its provider (`native`, the default), or by JSON in its text
     /// (`universal`), for models without tool calling.
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 mod agents;
 mod broken_json;
+mod configurations;
 mod conformance;
 mod edits;
 mod faults_between_files;

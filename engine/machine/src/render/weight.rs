@@ -41,7 +41,7 @@ pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     let standard = match (agent.invocation, agent.catalog) {
         (Invocation::Native, Catalog::Full) => 0,
         (Invocation::Native, Catalog::Discover) => CATALOG_BYTES,
-        (Invocation::Universal, _) => STANDARD_BYTES + CATALOG_BYTES,
+        (Invocation::Universal, _) => STANDARD_BYTES + CATALOG_BYTES + agent.configuration_lines().len(),
     };
     text_tokens((agent.system_prompt.len() + standard + tools) as u64)
 }

@@ -3,6 +3,7 @@
 //! State that followed from earlier configs stays as it is: tasks keep their holders, deadlines and open turns. From here on,
 //! checks, offered tools and admission follow the new configs.
 
+use baton_types::config::Named;
 use baton_types::entry::Adoption;
 
 use super::crash::Recovery;
@@ -45,7 +46,14 @@ fn hindrances(run: &Run, configs: &Configs) -> Vec<String> {
                     let (was, is) = (tool_type.as_str(), now.tool_type.as_str());
                     reasons.push(format!("call {id} waits for tool {tool} as a {was}, which is a {is} in them"));
                 }
-                Some(_) => {}
+                Some(now) => {
+                    let agent = task.agent().and_then(|agent| configs.agents.get(agent));
+                    // Without it the call would run with other settings than it asked for.
+                    if let Some(Named::Unknown(config)) = agent.map(|agent| agent.named(now, &call.asked)) {
+                        reasons
+                            .push(format!("call {id} waits for the configuration {config} of {tool}, which they do not grant"));
+                    }
+                }
             }
         }
     }

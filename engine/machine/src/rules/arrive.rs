@@ -1,9 +1,14 @@
 //! Rule *arrive*: a call is checked before anything of it happens.
 //!
 //! The checks run in call order. The first one that fails gives the call an error result that explains the fault, and nothing
-//! else changes. The checks are for limits on calls, the grant, the last turn, readable arguments and the tool's schema.
+//! else changes. The checks are for limits on calls, the grant, the last turn, readable arguments, the tool's schema and the
+//! configuration.
 //! Further checks are for a handoff's promised result, room for a new task, and repetition. A call that passes and needs
 //! neither an executor nor another task is answered at once. So is a call that repeats a request.
+
+use std::collections::BTreeSet;
+
+use baton_types::config::Named;
 
 use super::describe::describe;
 use crate::prelude::*;
@@ -94,6 +99,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     if let Err(faults) = tool.input.check(&input) {
         return Err(invalid_input(tool, &faults));
     }
+    check_configuration(agent, tool, asked)?;
     if row.then == Then::Stop {
         check_length(draft, task, &input)?;
         check_result(draft.run.configs(), task, agent.result_schema.as_ref(), &input)?;
@@ -106,6 +112,23 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     }
     check_repeats(draft, task, asked)?;
     Ok(Checked::Begins(Arc::clone(tool)))
+}
+
+/// Refuses a configuration that the agent was not granted for this tool. The error names those that it was.
+fn check_configuration(agent: &Agent, tool: &Tool, asked: &ModelCall) -> Result<(), CallError> {
+    let named = match agent.named(tool, asked) {
+        Named::None | Named::Granted(_) | Named::OfSetting(_) => return Ok(()),
+        Named::Ambiguous => {
+            let message = "\"config_id\" of the call and of its input differ; give one of them";
+            return Err(CallError::new(ErrorCode::InvalidInput, message));
+        }
+        Named::Unknown(id) => id,
+    };
+    let of_setting = tool.configs_in_setting();
+    let granted: BTreeSet<&str> = agent.configurations_of(tool).chain(of_setting.iter().map(String::as_str)).collect();
+    let hint = if granted.is_empty() { "; leave \"config_id\" out" } else { "" };
+    let message = format!("there is no configuration {:?} of {} for you{hint}", bounded(&named), tool.id);
+    Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"granted_configurations": granted})))
 }
 
 /// Returns the answered request that `call` repeats, in universal invocation.

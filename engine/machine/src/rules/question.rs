@@ -46,8 +46,10 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
     let (tool, open) = (draft.tool(call), draft.call(call));
     let input = &open.asked.input;
     let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
+    let configuration = tool.configuration.as_ref();
+    let with = configuration.map(|configuration| format!(" with the configuration {}", configuration.id)).unwrap_or_default();
     let request = format!(
-        "May I call {}{title}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
+        "May I call {}{title}{with}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
         tool.id,
         tool.description,
         shown(input)
@@ -149,7 +151,7 @@ pub(crate) fn decide_approval(
     }
     let asked = &open.asked;
     let denied = |message: String| CallError::new(ErrorCode::Denied, message);
-    match (draft.run.configs.tools.get(asked.tool.as_str()), verdict(result)) {
+    match (draft.run.configs.tool_of(draft.task(call.task).agent(), asked), verdict(result)) {
         (None, _) => {
             let error = denied(format!("there is no tool {} any more", asked.tool));
             draft.refuse(call, error);
@@ -206,8 +208,9 @@ pub(crate) fn withdraw_changed(draft: &mut Draft<'_>) {
     let is_changed = |task: &Task| {
         let Some(Concern::Approval { call_hash }) = task.concern() else { return false };
         let id = task.id.originating_call();
-        let call = run.task(&id.task()).and_then(|caller| caller.call(&id));
-        let tool = call.and_then(|call| run.configs().tools.get(call.asked.tool.as_str()));
+        let caller = run.task(&id.task());
+        let call = caller.and_then(|caller| caller.call(&id));
+        let tool = call.and_then(|call| run.configs().tool_of(caller.and_then(Task::agent), &call.asked));
         call.zip(tool).is_some_and(|(call, tool)| tool.call_hash(&call.asked.input) != call_hash)
     };
     let changed = run.graph.live().filter(|task| is_changed(&run.graph[*task]));

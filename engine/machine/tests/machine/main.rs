@@ -10,6 +10,7 @@ mod budgets_of_tokens;
 mod call_limits;
 mod cancel;
 mod compaction;
+mod configurations;
 mod crashes;
 mod crowds;
 mod cuts;

@@ -40,7 +40,8 @@ pub type Variable<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 /// account its [`Governor`].
 #[derive(Debug, Default)]
 pub struct Providers {
-    clients: Mutex<HashMap<String, Client>>,
+    /// By the provider's name and the variable of the key, so that two keys of one provider do not replace each other.
+    clients: Mutex<HashMap<(String, String), Client>>,
     /// A way to each account, and what governs it.
     governors: Mutex<Vec<(Endpoint, Arc<Governor>)>>,
     conversations: Arc<Conversations>,
@@ -126,11 +127,12 @@ impl Providers {
 
     fn client(&self, endpoint: Endpoint) -> Result<Client, SetupError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        match clients.get(&endpoint.name) {
+        let name = (endpoint.name.clone(), endpoint.key_variable.clone());
+        match clients.get(&name) {
             Some(client) if client.endpoint.is_same_way(&endpoint) => Ok(client.clone()),
             _ => {
                 let client = Client::new(endpoint)?;
-                clients.insert(client.endpoint.name.clone(), client.clone());
+                clients.insert(name, client.clone());
                 Ok(client)
             }
         }

@@ -32,6 +32,7 @@ pub fn about_tools(agent: &Agent) -> String {
                     writeln!(text, "  input: {}", tool.definition.input_schema.text()).expect("a string takes all text");
                 }
             }
+            text += &agent.configuration_lines();
             // The second line of the note does not apply: the standard has no inputs of tools, but these lines or a tool do.
             text = format!("{text}\n{}\n", INVOCATION_NOTE[0]);
             if catalog == Catalog::Discover { text + &describing(agent, "") } else { text }

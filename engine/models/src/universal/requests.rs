@@ -25,8 +25,10 @@ pub(super) fn call_of(request: &Value, tools: &[Arc<ToolDefinition>]) -> ModelCa
     let tool = definition.map_or(name, |tool| tool.id.as_str());
     let id = request_id(request);
     let provider_id = id.clone().unwrap_or_default();
-    match id.and_then(|_| input_of(request, definition.map(|tool| &**tool))) {
-        Ok((input, return_to_llm)) => ModelCall { return_to_llm, provider_id, ..ModelCall::new(tool, Value::Object(input)) },
+    match id.and_then(|_| input_of(request)) {
+        Ok((input, return_to_llm, config_id)) => {
+            ModelCall { return_to_llm, provider_id, config_id, ..ModelCall::new(tool, Value::Object(input)) }
+        }
         Err(reason) => {
             let preview = Json::from(Value::from(preview(request)));
             let tool = if tool.is_empty() { "?" } else { tool };
@@ -46,15 +48,18 @@ fn request_id(request: &Value) -> Result<Option<String>, String> {
     }
 }
 
-/// Returns the input and the route of a request's result.
-fn input_of(request: &Value, tool: Option<&ToolDefinition>) -> Result<(Map<String, Value>, Option<bool>), String> {
+/// An input, the route of the result, and the id of a configuration.
+type Parts = (Map<String, Value>, Option<bool>, Option<Box<str>>);
+
+/// Returns the parts of a request that its call has.
+fn input_of(request: &Value) -> Result<Parts, String> {
     let Some(object) = request.as_object() else {
         return Err(format!("an item of \"tool_requests\" is an object, not {}", preview(request)));
     };
     if !request["tool"].is_string() {
         return Err("\"tool\" is missing or not a string".to_owned());
     }
-    let mut input = match request.get("input") {
+    let input = match request.get("input") {
         None | Some(Value::Null) => match object.keys().find(|key| !REQUEST_KEYS.contains(&key.as_str())) {
             // A misspelled input must not run as an empty one.
             Some(key) => return Err(format!("the key {} is unknown; \"input\" is missing", preview(&Value::from(key.as_str())))),
@@ -69,16 +74,10 @@ fn input_of(request: &Value, tool: Option<&ToolDefinition>) -> Result<(Map<Strin
         Some(Value::Bool(wish)) => Some(*wish),
         Some(other) => return Err(format!("\"return_to_llm\" is true or false, not {}", preview(other))),
     };
-    match request.get("config_id") {
-        None | Some(Value::Null) => {}
-        Some(id) if tool.is_some_and(has_config_id) => {
-            input.entry("config_id").or_insert_with(|| id.clone());
-        }
-        Some(_) => return Err("this tool takes no \"config_id\"; leave it out".to_owned()),
-    }
-    Ok((input, return_to_llm))
-}
-
-fn has_config_id(tool: &ToolDefinition) -> bool {
-    tool.input_schema.value().pointer("/properties/config_id").is_some()
+    let config_id = match request.get("config_id") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(id)) => Some(id.as_str().into()),
+        Some(other) => return Err(format!("\"config_id\" is a string, not {}", preview(other))),
+    };
+    Ok((input, return_to_llm, config_id))
 }

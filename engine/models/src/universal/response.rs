@@ -15,12 +15,16 @@ pub(super) fn envelope_text(text: &str, calls: &[&ModelCall]) -> String {
 }
 
 fn request_object(call: &ModelCall) -> Value {
-    json!({
+    let mut request = json!({
         "tool": call.tool,
         "input": call.input,
         "requestId": call.provider_id,
         "return_to_llm": call.return_to_llm.unwrap_or(true),
-    })
+    });
+    if let Some(id) = &call.config_id {
+        request["config_id"] = json!(id);
+    }
+    request
 }
 
 /// Returns the response to a call. `result` is `None` while the call still waits.

@@ -67,7 +67,10 @@ fn example(text: &'static str) -> Example {
 fn calls(text: &str) -> Option<String> {
     let turn = turn(text);
     let call = |call: &baton_types::call::ModelCall| {
-        call.malformed.is_none().then(|| format!("{}={}", call.tool, call.provider_id.as_deref().unwrap_or_default()))
+        // The agent here has configurations of one tool. The machine refuses those of others.
+        let is_granted = call.config_id.is_none() || call.tool == "openrouter";
+        (call.malformed.is_none() && is_granted)
+            .then(|| format!("{}={}", call.tool, call.provider_id.as_deref().unwrap_or_default()))
     };
     turn.calls.iter().map(call).collect::<Option<Vec<_>>>().map(|calls| calls.join(" "))
 }

@@ -308,10 +308,10 @@ impl Actor {
                 iteration.contents.extend(contents);
                 for effect in decision.effects {
                     match effect {
-                        Effect::Execute { task, agent, call, tool, input }
+                        Effect::Execute { task, agent, call, tool, input: _ }
                             if self.may_begin_early(&tool) && iteration.entries.len() < MESSAGES_PER_COMMIT =>
                         {
-                            let done = self.execute(task, agent, call, &tool, input);
+                            let done = self.execute(task, agent, call, &tool);
                             // Decided next, so that calls do not wait for the places of those that are done.
                             early.extend(done.and_then(Incoming::from_work));
                         }

@@ -19,7 +19,6 @@ use baton_types::call::{CallError, ErrorCode};
 use baton_types::config::{EffectClass, Executor, Invocation};
 use baton_types::event::{Effect, Event};
 use baton_types::id::{AgentId, CallId, TaskId, ToolId};
-use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
@@ -113,8 +112,8 @@ impl Actor {
             // be in doubt then.
             Effect::Execute { tool, .. } if self.work.stopping && self.is_repeatable(&tool) => {}
             Effect::Prompt { task, turn } => self.work.to_ask.push_back((task, turn)),
-            Effect::Execute { task, agent, call, tool, input } => {
-                let done = self.execute(task, agent, call, &tool, input);
+            Effect::Execute { task, agent, call, tool, input: _ } => {
+                let done = self.execute(task, agent, call, &tool);
                 self.work.arrived.extend(done);
             }
             Effect::Stop { task } => self.stop(&task),
@@ -208,22 +207,22 @@ impl Actor {
     }
 
     /// Runs the tool's executor; what returns at once is returned.
-    pub(crate) fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId, input: Json) -> Option<Message> {
-        let recorded = self.recording.as_ref().zip(self.run.configs().tools.get(tool));
-        if let Some(outcome) = recorded.and_then(|(recording, tool)| recording.call(&call, tool, &input)) {
+    pub(crate) fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId) -> Option<Message> {
+        // A call that is not open has its result already.
+        let open = self.run.task(&task).and_then(|task| task.call(&call))?;
+        let Some((tool, input)) = self.run.configs().applied(&agent, &open.asked) else {
+            panic!("the machine began the call {call} of {tool}, which has no config");
+        };
+        let (is_approved, asked) = (open.approved().is_some(), Arc::clone(&open.asked));
+        if let Some(outcome) = self.recording.as_ref().and_then(|recording| recording.call(&call, &tool, &asked)) {
             let event = Event::CallReturned { call, outcome };
             return Some(Message::Event { event, contents: Vec::new(), reply: None });
         }
-        if !self.is_repeatable(tool) {
+        if tool.effect == EffectClass::AtMostOnce {
             self.work.unrepeatable.insert(call.clone(), task.clone());
         }
-        let Some(tool) = self.run.configs().tools.get(tool).cloned() else {
-            panic!("the machine began a call of {tool}, which has no config");
-        };
         let (stopped, of) = (self.token(&task), task.clone());
         let inline_bytes = self.run.task(&task).and_then(|task| self.run.limits(task).inline_result_bytes);
-        let open = self.run.task(&task).and_then(|task| task.call(&call));
-        let is_approved = open.is_some_and(|call| call.approved().is_some());
         let execution = Execution {
             is_approved,
             files: Arc::clone(&self.files),

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use baton_config::{PriceTable, prices};
 use baton_models::{Model, ModelError, RunKey};
 use baton_tool::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
-use baton_types::config::{Invocation, ModelSpec, RUN_SCRIPT, output_tokens};
+use baton_types::config::{Invocation, ModelSpec, ProviderSettings, RUN_SCRIPT, output_tokens};
 use baton_types::entry::CallRequest;
 use baton_types::estimate::text_tokens;
 use baton_types::event::{CallAsk, Event, Refusal};
@@ -141,16 +141,21 @@ fn price(host: &Host, name: &str) -> Option<Price> {
 
 /// Returns the model called `name`.
 fn model(host: &Host, name: &str) -> Result<Arc<dyn Model>, ToolError> {
-    if let Some(model) = host.models.get(name) {
+    let job = &host.configs.job;
+    let spec = job.model(name);
+    let is_provided = matches!(spec, Some(ModelSpec::Provided(_))) && !host.shared.models.contains_key(name);
+    let key = host.tool.configuration.as_ref().and_then(|configuration| configuration.model_key.as_ref());
+    if let Some(model) = host.models.get(name).filter(|_| key.is_none() || !is_provided) {
         return Ok(Arc::clone(model));
     }
-    let job = &host.configs.job;
-    match job.model(name) {
-        Some(ModelSpec::Provided(provided)) => host
-            .shared
-            .providers
-            .model(RunKey::of_tools(&host.caller.run), &provided, job.providers.get(&provided.provider), &*host.shared.variable)
-            .map_err(|error| ToolError::new(error.to_string())),
+    match spec {
+        Some(ModelSpec::Provided(provided)) => {
+            let of_job = job.providers.get(&provided.provider);
+            let with_key = key.map(|key| with_key(host, &provided.provider, of_job, key)).transpose()?;
+            let (run, settings) = (RunKey::of_tools(&host.caller.run), with_key.as_ref().or(of_job));
+            let model = host.shared.providers.model(run, &provided, settings, &*host.shared.variable);
+            model.map_err(|error| ToolError::new(error.to_string()))
+        }
         Some(ModelSpec::Scripted { .. }) | None => {
             let own: Vec<&str> = host.models.keys().map(String::as_str).collect();
             let providers: Vec<&str> = job.provider_names.iter().map(String::as_str).collect();
@@ -159,6 +164,22 @@ fn model(host: &Host, name: &str) -> Result<Arc<dyn Model>, ToolError> {
             Err(ToolError::new(message).with_detail(known).of_kind(ToolErrorKind::InvalidInput))
         }
     }
+}
+
+/// Returns the settings of `provider` with the key that the call's configuration names.
+///
+/// The key belongs to one provider. So where the configured tool names a model of a provider, a call that names another
+/// provider's model gets an error: an agent must not choose the receiver of a key.
+fn with_key(host: &Host, provider: &str, of_job: Option<&ProviderSettings>, key: &str) -> Result<ProviderSettings, ToolError> {
+    let settings = host.tool.settings.value();
+    if let Some(ModelSpec::Provided(own)) = settings["model"].as_str().and_then(|model| host.configs.job.model(model))
+        && own.provider != provider
+    {
+        let message = format!("this configuration has a key of {}, so it asks no model of {provider}", own.provider);
+        return Err(ToolError::new(message).of_kind(ToolErrorKind::InvalidInput));
+    }
+    let usual = || ProviderSettings { like: provider.to_owned(), ..ProviderSettings::default() };
+    Ok(ProviderSettings { key_variable: Some(key.to_owned()), ..of_job.cloned().unwrap_or_else(usual) })
 }
 
 fn request(host: &Host, ask: ModelAsk) -> ModelRequest {

@@ -99,7 +99,8 @@ impl ToolHost for Host {
             Some(Executor::Exec(spec)) => &spec.env,
             _ => &self.tool.secrets,
         };
-        let secret = named.iter().any(|named| named == name).then(|| (self.shared.variable)(name)).flatten();
+        let other = self.tool.configuration.as_ref().and_then(|configuration| configuration.secret.as_deref());
+        let secret = named.iter().any(|named| named == name).then(|| (self.shared.variable)(other.unwrap_or(name))).flatten();
         for (cassettes, secret) in self.shared.providers.cassettes().into_iter().zip(&secret) {
             cassettes.keep_out(secret);
         }

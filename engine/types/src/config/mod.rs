@@ -4,6 +4,7 @@
 //! so the machine looks things up without asking whether they exist.
 
 mod catalog;
+mod configuration;
 mod model;
 mod money;
 mod policy;
@@ -26,6 +27,7 @@ use crate::schema::{CompileSchema, Schema};
 
 pub use crate::model::Invocation;
 pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence};
+pub use configuration::{CONFIG_ID, Configuration, Named};
 pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
@@ -123,6 +125,8 @@ pub struct Agent {
     pub system_prompt: String,
     /// Its granted tools, by id.
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// Its granted configurations by id: each is a tool of [`Agent::tools`] with other settings.
+    pub configurations: BTreeMap<String, Arc<Tool>>,
     /// The approvers that its grants name, by tool.
     pub approvals: BTreeMap<ToolId, Approver>,
     /// Its way to call tools.

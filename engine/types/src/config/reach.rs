@@ -3,7 +3,7 @@
 //! Reaches are read from the loaded, effective configs, never from the file that a setting came in. Whether a person trusts
 //! them is judged where runs are started.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -144,6 +144,8 @@ impl Configs {
     /// not included.
     pub fn reaches(&self) -> Vec<Reach> {
         let mut reaches: Vec<Reach> = self.granted_tools().flat_map(|tool| tool.reaches.iter().cloned()).collect();
+        let configured: BTreeMap<_, _> = self.agents.values().flat_map(|agent| &agent.configurations).collect();
+        reaches.extend(configured.into_values().flat_map(|tool| tool.reaches.iter().cloned()));
         for (name, settings) in &self.job.providers {
             if settings.base_url.is_some() || settings.key_variable.is_some() {
                 let target = Target::Address {

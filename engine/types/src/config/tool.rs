@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::configuration::Configuration;
 use super::policy::{Approver, OnFailure, OnUnknownOutcome};
 use super::reach::Reach;
 use crate::call::AfterExecution;
@@ -73,6 +74,10 @@ pub struct Tool {
     pub settings: Json,
     /// The environment variables with secrets that its function may read.
     pub secrets: Vec<String>,
+    /// Whether its input has a `config_id`, which names a configuration as the call's own `config_id` does.
+    pub takes_config_id: bool,
+    /// The configuration whose settings it has; `None` for a tool as its own config defines it.
+    pub configuration: Option<Configuration>,
     /// The outside resources of its calls, with the origin of each setting.
     pub reaches: Vec<Reach>,
     /// Its file, as shown in messages; `None` for a tool that the engine derived from an agent.
@@ -95,13 +100,18 @@ impl Tool {
     /// counts as it is written, byte for byte, so no two ways of reading it can differ.
     ///
     /// The title and the change count too, although they decide nothing: the person said yes to what they were shown. Where
-    /// a config has neither, the hash is that of the versions which knew neither.
+    /// a config has neither, the hash is that of the versions which knew neither. Of a configured tool, the configuration and the
+    /// resulting settings count as well.
     pub fn call_hash(&self, input: &Json) -> ContentHash {
         let executor = self.executor.as_ref().map(|executor| format!("{executor:?}"));
         let definition = (&*self.definition, self.tool_type, self.effect, self.writes, &self.agent, executor);
         let mut tool = serde_json::to_vec(&definition).expect("a definition always serialises");
         if self.title.is_some() || self.changes.is_some() {
             tool.extend(serde_json::to_vec(&(&self.title, &self.changes)).expect("names always serialise"));
+        }
+        if let Some(Configuration { id, model_key, secret }) = &self.configuration {
+            let configured = (id, model_key, secret, self.settings.text());
+            tool.extend(serde_json::to_vec(&configured).expect("names and texts always serialise"));
         }
         ContentHash::of(&tool).extended(input.text().as_bytes())
     }

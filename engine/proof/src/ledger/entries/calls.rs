@@ -69,7 +69,9 @@ impl Ledger {
             .agent_of(&started.task)
             .and_then(|agent| agent.tools.get(name).map(|tool| agent.approver(tool).is_some()))
             .unwrap_or_default();
-        let tool = self.tool(name).cloned();
+        let agent = self.agent_of(&started.task).map(|agent| agent.id.clone());
+        let asked = self.calls.get(id).map(|call| Arc::clone(&call.asked));
+        let tool = asked.and_then(|asked| self.configs.tool_of(agent.as_ref(), &asked).cloned());
         let Some(call) = self.open_call(id, &started.task, name) else { return };
         let approved = call.approved || (!needed && call.question.is_none());
         let again = call.started.replace((seq, started.tool_type)).is_some();
