@@ -101,13 +101,12 @@ impl Check<'_, '_> {
                 let Some(declared) = declared(root, schema) else { return };
                 for (name, value) in fields {
                     let place = format!("{place}{}", pointer(&[name]));
-                    match declared.get(name) {
-                        Some(schema) => self.example(root, schema, value, &place),
-                        None => {
-                            let message = format!("the example shows the field \"{name}\", which the output does not have");
-                            let fault = self.text.fault(FaultKind::UnknownExampleField, &place, Spot::Key, message);
-                            self.findings.push(fault.near(name, declared.keys().map(String::as_str)));
-                        }
+                    if let Some(schema) = declared.get(name) {
+                        self.example(root, schema, value, &place);
+                    } else {
+                        let message = format!("the example shows the field \"{name}\", which the output does not have");
+                        let fault = self.text.fault(FaultKind::UnknownExampleField, &place, Spot::Key, message);
+                        self.findings.push(fault.near(name, declared.keys().map(String::as_str)));
                     }
                 }
             }
