@@ -108,7 +108,7 @@ impl Draws {
     fn generators(&self) -> anyhow::Result<Vec<&'static Generator>> {
         let names: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
         let unknown = self.tasks.iter().find(|task| !names.contains(&task.as_str()));
-        ensure!(unknown.is_none(), "{:?} is no generator; there are {}", unknown.unwrap_or(&String::new()), names.join(", "));
+        ensure!(unknown.is_none(), "unknown generator {:?}; there are {}", unknown.unwrap_or(&String::new()), names.join(", "));
         Ok(GENERATORS.iter().filter(|each| self.tasks.is_empty() || self.tasks.iter().any(|name| name == each.name)).collect())
     }
 

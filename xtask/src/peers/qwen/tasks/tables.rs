@@ -32,10 +32,10 @@ impl Orders {
 
     /// Returns a task about this table.
     fn task(&self, request: String, schema: &[(&str, &str)], values: Vec<Value>, result: Value) -> Task {
-        let rows: String = self.rows.iter().map(|(city, units)| format!("{city},{units}\n")).collect();
+        let rows: Vec<String> = self.rows.iter().map(|(city, units)| format!("{city},{units}\n")).collect();
         Task {
             request,
-            documents: vec![("orders.csv", format!("city,units\n{rows}"))],
+            documents: vec![("orders.csv", format!("city,units\n{}", rows.concat()))],
             agents: Agents::Tables,
             schema: result_schema(schema),
             expected: vec![Expected::Queries { table: "orders", values }],
@@ -44,7 +44,7 @@ impl Orders {
     }
 }
 
-/// The units of one city.
+/// Asks for the units of one city.
 pub(super) fn cell(chance: &mut Chance) -> Task {
     let orders = Orders::new(chance);
     let (city, units) = orders.rows[2];
@@ -54,7 +54,7 @@ pub(super) fn cell(chance: &mut Chance) -> Task {
     orders.task(request, &[("answer", "number")], vec![json!(units)], json!({ "answer": units }))
 }
 
-/// The sum of all units.
+/// Asks for the sum of all units.
 pub(super) fn sum(chance: &mut Chance) -> Task {
     let orders = Orders::new(chance);
     let sum: u32 = orders.rows.iter().map(|row| row.1).sum();
@@ -62,7 +62,7 @@ pub(super) fn sum(chance: &mut Chance) -> Task {
     orders.task(request.to_owned(), &[("answer", "number")], vec![json!(sum)], json!({ "answer": sum }))
 }
 
-/// The row with the most units.
+/// Asks for the row with the most units.
 pub(super) fn maximum(chance: &mut Chance) -> Task {
     let orders = Orders::new(chance);
     let (city, units) = *orders.rows.iter().max_by_key(|row| row.1).expect("the table has rows");
@@ -72,7 +72,7 @@ pub(super) fn maximum(chance: &mut Chance) -> Task {
     orders.task(request.to_owned(), &[("city", "string"), ("units", "number")], values, json!({"city": city, "units": units}))
 }
 
-/// The units of one city, times a price.
+/// Asks for the units of one city, times a price.
 pub(super) fn arithmetic(chance: &mut Chance) -> Task {
     let orders = Orders::new(chance);
     let (city, units) = orders.rows[1];
@@ -92,7 +92,7 @@ pub(super) fn arithmetic(chance: &mut Chance) -> Task {
     task
 }
 
-/// The number of open tickets in a JSON document.
+/// Asks for the number of open tickets in a JSON document.
 pub(super) fn count(chance: &mut Chance) -> Task {
     let states = ["open", "closed", "waiting"];
     let mut tickets: Vec<(u32, &str)> = (1..=9).map(|id| (id, chance.pick(&states))).collect();
