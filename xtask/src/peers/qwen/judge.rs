@@ -10,7 +10,7 @@ use super::task::{Expected, Outcome, Task, Turns};
 /// Tools whose calls are judged by the result of the run alone.
 const NEUTRAL: [&str; 2] = ["handoff", "describe_tools"];
 
-/// A call that was executed and succeeded.
+/// A call that was executed, and succeeded.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     /// Its task and turn, such as `0/1.1/2`.
@@ -43,7 +43,9 @@ pub(super) struct Judgement {
 impl Seen {
     /// Reads the acts of a finished run.
     pub(super) fn of(run: &FinishedRun) -> Self {
-        let finished = run.entries("call_finished").filter(|row| row["result"]["status"] == "success");
+        // A repeated request gets the stored result of the first: nothing is executed.
+        let is_executed = |row: &&Value| row["result"]["status"] == "success" && row["data"]["result_of"].is_null();
+        let finished = run.entries("call_finished").filter(is_executed);
         let calls = finished.map(|row| {
             let id = row["call"].as_str().unwrap_or_default();
             Call {
