@@ -18,17 +18,15 @@ pub(super) enum Way {
 
 /// The instructions of every agent, whatever its task.
 const PROMPT: &str = "You do small tasks with tools. Do not compute or guess: first call the right tool. Its result comes in the next \
-    message. Then finish with handoff.";
+    message. Then finish with handoff. Never send a call again whose result you have.\n\nExample, for the task to add 2 and 3.\n";
 
-/// An example, as universal invocation has it. It is none of the tasks.
-const EXAMPLE: &str = r#"
-
-Example of a first answer, for the task to add 2 and 3: {"message": "I add the numbers.", "tool_requests": [{"tool": "calculator", "input": {"expression": "2 + 3"}, "requestId": "calculator-1", "return_to_llm": true}]}"#;
+/// An example, as universal invocation has it.
+const EXAMPLE: &str = r#"First answer: {"message": "I add the numbers.", "tool_requests": [{"tool": "calculator", "input": {"expression": "2 + 3"}, "requestId": "calculator-1", "return_to_llm": true}]}
+Next answer, after its result 5 has come: {"message": "I have the sum.", "tool_requests": [{"tool": "handoff", "input": {"result": {"answer": 5}}, "requestId": "handoff-1", "return_to_llm": true}]}"#;
 
 /// The same example for native calls.
-const NATIVE_EXAMPLE: &str = r#"
-
-Example of a first call, for the task to add 2 and 3: calculator with {"expression": "2 + 3"}."#;
+const NATIVE_EXAMPLE: &str = r#"First call: calculator with {"expression": "2 + 3"}.
+Next call, after its result 5 has come: handoff with {"result": {"answer": 5}}."#;
 
 /// Ends an answer before a second object: small models write the answers of all steps at once.
 const STOP: [&str; 1] = ["\n\n{"];
