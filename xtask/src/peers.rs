@@ -35,7 +35,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
     #[command(flatten)]
-    qwen: qwen::Options,
+    qwen: qwen::Draws,
 }
 
 /// A server that is tried.

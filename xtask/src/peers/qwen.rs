@@ -35,9 +35,9 @@ const LIKE: &str = "llamacpp";
 /// The share of right tasks that universal invocation must reach, in percent: 42 of 60.
 const LEAST_PERCENT: usize = 70;
 
-/// Options of this peer alone.
+/// The draws of a measurement, and their limits: options of this peer alone.
 #[derive(Args)]
-pub(super) struct Options {
+pub(super) struct Draws {
     /// Seeds of the draws (qwen only). Default: seeds from the hash of the commit, three for `universal`, one for each other way.
     #[arg(long, value_name = "SEED", value_delimiter = ',')]
     seeds: Vec<u64>,
@@ -69,7 +69,7 @@ struct Sums {
 }
 
 /// Runs all draws.
-pub(super) fn check(installer: &Installer<'_>, program: &Program, options: &Options) -> anyhow::Result<Checked> {
+pub(super) fn check(installer: &Installer<'_>, program: &Program, options: &Draws) -> anyhow::Result<Checked> {
     let generators = options.generators()?;
     let seeds = options.seeds()?;
     let ways = if options.ways.is_empty() { <Way as clap::ValueEnum>::value_variants() } else { &options.ways };
@@ -98,7 +98,7 @@ pub(super) fn check(installer: &Installer<'_>, program: &Program, options: &Opti
     Ok(Checked { summary: format!("{} ways", rows.len()), rows })
 }
 
-impl Options {
+impl Draws {
     /// Returns the time limit of a task.
     pub(super) fn patience(&self) -> Duration {
         Duration::from_secs(self.task_seconds)
@@ -108,7 +108,7 @@ impl Options {
     fn generators(&self) -> anyhow::Result<Vec<&'static Generator>> {
         let names: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
         let unknown = self.tasks.iter().find(|task| !names.contains(&task.as_str()));
-        ensure!(unknown.is_none(), "{:?} is no generator; there are {}", unknown.unwrap_or(&String::new()), names.join(", "));
+        ensure!(unknown.is_none(), "unknown generator {:?}; there are {}", unknown.unwrap_or(&String::new()), names.join(", "));
         Ok(GENERATORS.iter().filter(|each| self.tasks.is_empty() || self.tasks.iter().any(|name| name == each.name)).collect())
     }
 

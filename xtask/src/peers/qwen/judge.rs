@@ -10,7 +10,7 @@ use super::task::{Expected, Outcome, Task, Turns};
 /// Tools whose calls are judged by the result of the run alone.
 const NEUTRAL: [&str; 2] = ["handoff", "describe_tools"];
 
-/// A call that was executed and succeeded.
+/// A call that was executed, and succeeded.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     /// Its task and turn, such as `0/1.1/2`.
@@ -20,7 +20,7 @@ pub(super) struct Call {
     pub(super) output: Value,
 }
 
-/// What a run did.
+/// The acts of a run: its calls, its result and its documents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// Calls that succeeded, in the order of their ends.
@@ -41,9 +41,11 @@ pub(super) struct Judgement {
 }
 
 impl Seen {
-    /// Reads what a finished run did.
+    /// Reads the acts of a finished run.
     pub(super) fn of(run: &FinishedRun) -> Self {
-        let finished = run.entries("call_finished").filter(|row| row["result"]["status"] == "success");
+        // A repeated request gets the stored result of the first: nothing is executed.
+        let is_executed = |row: &&Value| row["result"]["status"] == "success" && row["data"]["result_of"].is_null();
+        let finished = run.entries("call_finished").filter(is_executed);
         let calls = finished.map(|row| {
             let id = row["call"].as_str().unwrap_or_default();
             Call {
@@ -63,13 +65,11 @@ pub(super) fn judge(task: &Task, seen: &Seen) -> Judgement {
     let mut judgement = Judgement::default();
     let mut needed = vec![false; seen.calls.len()];
     for expected in &task.expected {
-        match expected.needed(&seen.calls) {
-            Ok(calls) => calls.into_iter().for_each(|at| needed[at] = true),
-            Err((calls, fault)) => {
-                calls.into_iter().for_each(|at| needed[at] = true);
-                judgement.faults.push(fault);
-            }
+        let (calls, fault) = expected.needed(&seen.calls);
+        for at in calls {
+            needed[at] = true;
         }
+        judgement.faults.extend(fault);
     }
     for (call, _) in seen.calls.iter().zip(needed).filter(|(call, needed)| !needed && !NEUTRAL.contains(&call.tool.as_str())) {
         judgement.wrong_calls += 1;
@@ -80,12 +80,12 @@ pub(super) fn judge(task: &Task, seen: &Seen) -> Judgement {
 }
 
 impl Expected {
-    /// Returns the places of the calls that this needs or allows; with a fault if calls are missing.
-    fn needed(&self, calls: &[Call]) -> Result<Vec<usize>, (Vec<usize>, String)> {
+    /// Returns the places of the calls that this needs or allows, and the fault if calls are missing.
+    fn needed(&self, calls: &[Call]) -> (Vec<usize>, Option<String>) {
         let of_tool = |tool: &str| calls.iter().enumerate().filter(|(_, call)| call.tool == tool).collect::<Vec<_>>();
         let one = |found: Vec<usize>, what: String| match found[..] {
-            [_] => Ok(found),
-            _ => Err((Vec::new(), format!("{what}: {} calls instead of one", found.len()))),
+            [_] => (found, None),
+            _ => (Vec::new(), Some(format!("{what}: {} calls instead of one", found.len()))),
         };
         match self {
             Self::Computes { operands, constants, results, turns } => {
@@ -112,11 +112,9 @@ impl Expected {
                     Some([Value::Object(row)]) => values.iter().all(|value| row.values().any(|cell| equal(cell, value))),
                     _ => false,
                 };
-                if queries.iter().any(|(_, call)| has_values(call)) {
-                    Ok(allowed)
-                } else {
-                    Err((allowed, format!("no query of {table} returned one row with {}", Value::from(values.clone()))))
-                }
+                let is_missing = !queries.iter().any(|(_, call)| has_values(call));
+                let fault = || format!("no query of {table} returned one row with {}", Value::from(values.clone()));
+                (allowed, is_missing.then(fault))
             }
             Self::Writes { path, content } => {
                 let reads = of_tool("load_to_context").into_iter().filter(|(_, call)| call.input["path"] == *path);
@@ -124,13 +122,9 @@ impl Expected {
                 let writes = of_tool("write_file")
                     .into_iter()
                     .filter(|(_, call)| call.input["path"] == *path && call.input["content"] == **content);
-                match one(writes.map(|(at, _)| at).collect(), format!("write_file of {path} with the right text")) {
-                    Ok(write) => {
-                        allowed.extend(write);
-                        Ok(allowed)
-                    }
-                    Err((_, fault)) => Err((allowed, fault)),
-                }
+                let (write, fault) = one(writes.map(|(at, _)| at).collect(), format!("write_file of {path} with the right text"));
+                allowed.extend(write);
+                (allowed, fault)
             }
             Self::Delegates { agent, words } => {
                 let has_words = |call: &Call| {
@@ -151,7 +145,7 @@ fn computed(
     constants: &[f64],
     results: &[Vec<f64>],
     turns: Turns,
-) -> Result<Vec<usize>, (Vec<usize>, String)> {
+) -> (Vec<usize>, Option<String>) {
     let mut known: Vec<f64> = [operands, constants].concat();
     let (mut allowed, mut used) = (Vec::new(), Vec::new());
     let mut steps: Vec<Option<&Call>> = vec![None; results.len()];
@@ -180,9 +174,9 @@ fn computed(
     } else if turns == Turns::One && found.iter().any(|call| call.turn != found[0].turn) {
         "the calculations are in different turns".to_owned()
     } else {
-        return Ok(allowed);
+        return (allowed, None);
     };
-    Err((allowed, fault))
+    (allowed, Some(fault))
 }
 
 /// Whether `call` was made after `before`, with its result among the numbers of its expression.

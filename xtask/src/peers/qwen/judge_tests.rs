@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::super::program::FinishedRun;
 use super::super::task::{Expected, Outcome, Task};
 use super::super::tasks::GENERATORS;
 use super::{Call, Seen, judge};
@@ -169,4 +170,29 @@ fn the_turns_of_calculations_count() {
     seen.calls[1].input["expression"] = json!(format!("({a} + {b}) * {c}"));
     assert_eq!(seen.calls[1].output["result"], json!(results[1][0]));
     assert_eq!(judge(&second, &seen).faults, ["1 of 2 calculations are right"]);
+}
+
+#[test]
+fn only_executed_calls_that_succeeded_are_judged() {
+    let row = |call: &str, status: &str, result_of: Value| {
+        json!({
+            "entry": "call_finished", "call": call, "tool": "echo", "input": {"message": call}, "data": {"result_of": result_of},
+            "result": {"status": status, "output": {"echo": call}},
+        })
+    };
+    let rows =
+        [row("0/1.1", "success", Value::Null), row("0/2.1", "success", json!("0/1.1")), row("0/3.1", "failed", Value::Null)];
+    let run = |exit, status: &str| FinishedRun {
+        exit: Some(exit),
+        report: json!({"status": status, "result": {"word": "candle"}}),
+        stderr: String::new(),
+        timeline: rows.to_vec(),
+        findings: Vec::new(),
+        documents: std::collections::BTreeMap::new(),
+    };
+    let seen = Seen::of(&run(0, "success"));
+    let calls: Vec<_> = seen.calls.iter().map(|call| (call.turn.as_str(), call.tool.as_str(), &call.output["echo"])).collect();
+    assert_eq!(calls, [("0/1", "echo", &json!("0/1.1"))]);
+    assert_eq!(seen.result, Some(json!({"word": "candle"})));
+    assert_eq!(Seen::of(&run(4, "failed")).result, None);
 }

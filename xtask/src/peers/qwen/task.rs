@@ -61,7 +61,7 @@ pub(super) enum Expected {
         constants: &'static [f64],
         /// Results, each of which a call returns, in this order.
         results: Vec<Vec<f64>>,
-        /// Whether all calls are in one turn, or each in a turn of its own.
+        /// The turns of the calls: all in one, or each in its own.
         turns: Turns,
     },
     /// One call of `tool` with this input.

@@ -17,21 +17,19 @@ pub(super) enum Way {
 }
 
 /// The instructions of every agent, whatever its task.
-const PROMPT: &str = "You do small tasks with tools. Do not compute or guess: call the right tool and wait for its result. \
-    When you have the result, call handoff with it in your next answer.";
+const PROMPT: &str = "You do small tasks with tools. Do not compute or guess: first call the right tool. Its result comes in the next \
+    message. Then finish with handoff. Never send a call again whose result you have.\n\nExample, for the task to add 2 and 3.\n";
 
-/// An example of a task, as universal invocation has it. It is none of the tasks.
-const EXAMPLE: &str = r#"
-
-Example. The task is: Add 2 and 3. Call handoff with {"result": {"answer": NUMBER}}.
-Your first answer: {"message": "I add the numbers.", "tool_requests": [{"tool": "calculator", "input": {"expression": "2 + 3"}, "requestId": "calculator-1", "return_to_llm": true}]}
-The result is 5. Your second answer: {"message": "Done.", "tool_requests": [{"tool": "handoff", "input": {"result": {"answer": 5}}, "requestId": "handoff-1", "return_to_llm": true}]}"#;
+/// An example, as universal invocation has it.
+const EXAMPLE: &str = r#"First answer: {"message": "I add the numbers.", "tool_requests": [{"tool": "calculator", "input": {"expression": "2 + 3"}, "requestId": "calculator-1", "return_to_llm": true}]}
+Next answer, after its result 5 has come: {"message": "I have the sum.", "tool_requests": [{"tool": "handoff", "input": {"result": {"answer": 5}}, "requestId": "handoff-1", "return_to_llm": true}]}"#;
 
 /// The same example for native calls.
-const NATIVE_EXAMPLE: &str = r#"
+const NATIVE_EXAMPLE: &str = r#"First call: calculator with {"expression": "2 + 3"}.
+Next call, after its result 5 has come: handoff with {"result": {"answer": 5}}."#;
 
-Example. The task is: Add 2 and 3. Call handoff with {"result": {"answer": NUMBER}}.
-First you call calculator with {"expression": "2 + 3"}. The result is 5. Then you call handoff with {"result": {"answer": 5}}."#;
+/// Ends an answer before a second object: small models write the answers of all steps at once.
+const STOP: [&str; 1] = ["\n\n{"];
 
 impl Way {
     /// Returns its name in options and tables.
@@ -64,7 +62,7 @@ impl Way {
     /// Returns the settings of an agent with these tools.
     fn settings(self, tools: &[&str]) -> Value {
         match self {
-            Self::Universal => json!({}),
+            Self::Universal => json!({ "stop": STOP }),
             Self::Native => json!({"calls_in_text": false}),
             Self::NativeCallsInText => json!({"calls_in_text": true}),
             Self::UniversalConstrained => json!({

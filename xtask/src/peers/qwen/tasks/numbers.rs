@@ -9,13 +9,13 @@ use super::result_schema;
 /// Numbers of every calculation that are not operands: factors of percentages and rounding.
 const CONSTANTS: &[f64] = &[1.0, 2.0, 10.0, 100.0];
 
-/// `a * b + c`.
+/// Asks for `a * b + c`.
 pub(super) fn product_plus(chance: &mut Chance) -> Task {
     let (a, b, c) = (chance.between(13, 99), chance.between(13, 99), chance.between(100, 999));
     answer(format!("What is {a} * {b} + {c}?"), &[a, b, c], &[], &[f64::from(a * b + c)])
 }
 
-/// Growth in percent, a whole number.
+/// Asks for growth in percent, a whole number.
 pub(super) fn growth(chance: &mut Chance) -> Task {
     let (hundreds, percent) = (chance.between(2, 9), chance.between(3, 60));
     let (from, to) = (100 * hundreds, (100 + percent) * hundreds);
@@ -23,24 +23,27 @@ pub(super) fn growth(chance: &mut Chance) -> Task {
     answer(request, &[from, to], CONSTANTS, &[f64::from(percent)])
 }
 
-/// A square root, rounded to two decimals.
+/// Asks for a square root, rounded to two decimals.
 pub(super) fn rounded_root(chance: &mut Chance) -> Task {
-    let number = (0..).map(|_| chance.between(20, 2_000)).find(|number| f64::from(*number).sqrt().fract() != 0.0);
-    let number = number.expect("most numbers have no whole root");
+    // Between two squares, so that the root is never whole.
+    let below = chance.between(5, 40);
+    let number = below * below + chance.between(1, 2 * below);
     let root = f64::from(number).sqrt();
     let rounded = (root * 100.0).round() / 100.0;
     answer(format!("What is the square root of {number}, rounded to two decimals?"), &[number], CONSTANTS, &[rounded, root])
 }
 
-/// `((a + b) * c - d) / e`, a whole number.
+/// Asks for `((a + b) * c - d) / e`, a whole number.
 pub(super) fn parentheses(chance: &mut Chance) -> Task {
-    let (a, b, c, e) = (chance.between(11, 60), chance.between(11, 60), chance.between(3, 19), chance.between(3, 9));
-    let d = e + (a + b) * c % e;
-    let result = ((a + b) * c - d) / e;
-    answer(format!("What is (({a} + {b}) * {c} - {d}) / {e}?"), &[a, b, c, d, e], &[], &[f64::from(result)])
+    let (first, second) = (chance.between(11, 60), chance.between(11, 60));
+    let (factor, divisor) = (chance.between(3, 19), chance.between(3, 9));
+    let product = (first + second) * factor;
+    let less = divisor + product % divisor;
+    let question = format!("What is (({first} + {second}) * {factor} - {less}) / {divisor}?");
+    answer(question, &[first, second, factor, less, divisor], &[], &[f64::from((product - less) / divisor)])
 }
 
-/// A sum, and a product of this sum in a second calculation.
+/// Asks for a sum, and a product of this sum in a second calculation.
 pub(super) fn second_sum(chance: &mut Chance) -> Task {
     let (a, b, c) = (chance.between(100, 999), chance.between(100, 999), chance.between(3, 29));
     let results = vec![vec![f64::from(a + b)], vec![f64::from((a + b) * c)]];
@@ -54,7 +57,7 @@ pub(super) fn second_sum(chance: &mut Chance) -> Task {
     }
 }
 
-/// Two independent sums whose calls are in one turn.
+/// Asks for two independent sums whose calls are in one turn.
 pub(super) fn two_sums(chance: &mut Chance) -> Task {
     let [a, b, c, d] = [(); 4].map(|()| chance.between(100, 999));
     let (first, second) = (f64::from(a + b), f64::from(c + d));
@@ -70,7 +73,7 @@ pub(super) fn two_sums(chance: &mut Chance) -> Task {
     }
 }
 
-/// A sum that another agent computes.
+/// Asks for a sum that another agent computes.
 pub(super) fn delegated(chance: &mut Chance) -> Task {
     let (a, b) = (chance.between(1_000, 9_999), chance.between(1_000, 9_999));
     let sum = f64::from(a + b);

@@ -9,7 +9,7 @@ use super::{WORDS, result_schema};
 /// Countries and their capitals.
 const CAPITALS: [&str; 6] = ["France Paris", "Italy Rome", "Japan Tokyo", "Spain Madrid", "Egypt Cairo", "Norway Oslo"];
 
-/// A word that comes back.
+/// Asks for a word that comes back.
 pub(super) fn echo(chance: &mut Chance) -> Task {
     let word = chance.pick(&WORDS);
     Task {
@@ -22,7 +22,7 @@ pub(super) fn echo(chance: &mut Chance) -> Task {
     }
 }
 
-/// A number between two bounds.
+/// Asks for a number between two bounds.
 pub(super) fn random(chance: &mut Chance) -> Task {
     let (min, span) = (chance.between(1, 40), chance.between(20, 60));
     let max = min + span;
@@ -37,7 +37,7 @@ pub(super) fn random(chance: &mut Chance) -> Task {
     }
 }
 
-/// One second.
+/// Asks for a wait of one second.
 pub(super) fn wait(_: &mut Chance) -> Task {
     Task {
         request: "Wait 1 second with timer. Then call handoff with {\"result\": {\"waited\": NUMBER}} with the seconds that you waited.".to_owned(),
@@ -47,7 +47,7 @@ pub(super) fn wait(_: &mut Chance) -> Task {
     }
 }
 
-/// A question that needs no tool; a right run calls none.
+/// Asks for an answer that needs no tool. A right run calls none.
 pub(super) fn no_tool(chance: &mut Chance) -> Task {
     let (country, capital) = chance.pick(&CAPITALS).split_once(' ').expect("a country and its capital");
     Task {
@@ -60,7 +60,7 @@ pub(super) fn no_tool(chance: &mut Chance) -> Task {
     }
 }
 
-/// A value in JSON that the request holds.
+/// Asks for a value in JSON that the request holds.
 pub(super) fn json_value(chance: &mut Chance) -> Task {
     let names = chance.some(&WORDS, 3);
     let (port, other) = (chance.between(1_000, 9_999), chance.between(1_000, 9_999));

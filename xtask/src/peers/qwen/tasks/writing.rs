@@ -6,7 +6,7 @@ use super::super::chance::Chance;
 use super::super::task::{Agents, Expected, Outcome, Task};
 use super::{WORDS, result_schema};
 
-/// A document with an exact text.
+/// Asks for a document with an exact text.
 pub(super) fn exact(chance: &mut Chance) -> Task {
     let (content, path) = (line(chance), "note.txt");
     task(
@@ -20,7 +20,7 @@ pub(super) fn exact(chance: &mut Chance) -> Task {
     )
 }
 
-/// A document with one number changed.
+/// Asks for a document with one number changed.
 pub(super) fn change(chance: &mut Chance) -> Task {
     let (retries, port) = (chance.between(2, 9), chance.between(1_000, 9_999));
     let new = retries + chance.between(10, 80);
@@ -34,7 +34,7 @@ pub(super) fn change(chance: &mut Chance) -> Task {
     Task { documents: vec![(path, text(retries))], ..task(request, Agents::Files, path, text(new)) }
 }
 
-/// A document that another agent writes.
+/// Asks for a document that another agent writes.
 pub(super) fn delegated(chance: &mut Chance) -> Task {
     let (content, path) = (line(chance), "note.txt");
     let request = format!(
