@@ -117,7 +117,7 @@ fn a_grant_by_id_outranks_a_selector() {
     assert_eq!(counter.tools["word_count"].definition.description, "Count for me.");
     assert_eq!(counter.approvals.len(), 0, "the note needs no approval, and word_count is granted without one");
     let configs = counters(r#"[{"category": "text", "approval": "person"}, {"tag": "words"}, "handoff"]"#).load().unwrap();
-    let approvals: Vec<&str> = configs.agents["counter"].approvals.keys().map(|id| id.as_str()).collect();
+    let approvals: Vec<&str> = configs.agents["counter"].approvals.keys().map(baton_types::id::ToolId::as_str).collect();
     assert_eq!(approvals, ["word_count"], "the stricter of two selectors counts");
 }
 
