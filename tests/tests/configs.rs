@@ -37,6 +37,8 @@ const REVIEWED: &[(&str, &str, &str)] = &[
     ("rename", "/returns/*/properties/*", "likewise, within an output"),
     ("rename", "/returns/*/items/properties/*", "likewise, within an output"),
     ("retype", "/returns/*", "likewise, where no example has the key"),
+    ("retype", "/returns/*/properties/*", "likewise: the word \"object\" is a type"),
+    ("retype", "/returns/*/items/properties/*", "likewise: the word \"object\" is a type"),
     ("retype", "/returns/*/items", "likewise, within an output"),
     (
         "rename",
