@@ -1,6 +1,6 @@
 //! Conformance of tools: typed and described fields, and examples of fields that exist.
 
-use baton_config::{Role, Sources, conformance};
+use baton_config::{FaultKind, Role, Sources, conformance};
 
 /// Returns the findings about a tool config: code, place and message.
 fn findings(tool: &str) -> Vec<String> {
@@ -82,4 +82,10 @@ fn each_tool_of_this_program_conforms() {
 fn unreadable_files_are_left_to_the_loader() {
     assert_eq!(findings("{"), Vec::<String>::new());
     assert_eq!(findings(r#"{"parameters": [1], "returns": 7, "examples": {"0": 1}}"#), Vec::<String>::new());
+}
+
+#[test]
+fn each_kind_of_fault_has_its_own_code() {
+    let codes: std::collections::BTreeSet<&str> = FaultKind::ALL.iter().map(|kind| kind.code()).collect();
+    assert_eq!(codes.len(), FaultKind::ALL.len());
 }
