@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_types::config::{Agent, Approver, Catalog, Invocation, Job, ModelSpec, MoneyHolder, Tool, output_tokens};
+use baton_types::config::{Agent, Approver, Catalog, Job, ModelSpec, MoneyHolder, Tool, output_tokens};
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
@@ -11,12 +11,13 @@ use baton_types::model::{Offer, ToolDefinition};
 use baton_types::path::DocumentPath;
 use baton_types::principal::RESERVED_AGENT_IDS;
 use baton_types::schema::Schema;
-use baton_types::tool_type::{Then, ToolType};
+use baton_types::tool_type::ToolType;
 use serde_json::{Map, Value};
 
 use crate::configuration::naming;
 use crate::fault::{Fault, FaultKind};
 use crate::form::{AgentForm, FullGrantForm, GrantForm, PromptForm, SelectorForm};
+use crate::handoff::with_result_schema;
 use crate::loader::{Loader, Read, ReadAgent};
 use crate::models::unknown_provider;
 use crate::price::money_limit;
@@ -115,11 +116,7 @@ impl<'s> Loader<'s> {
         }
         let result_schema = self.result_schema(form, agent.text("/result_schema"));
         let system_prompt = system_prompt?;
-        let is_known = |tool: &Tool| catalog == Catalog::Full || invocation == Invocation::Universal || tool.is_known_at_once();
-        let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Offer {
-            tools.values().filter(|tool| chosen(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
-        };
-        Some(Agent {
+        let agent = Agent {
             id: AgentId::new(form.agent_id.as_str()),
             description: form.description.clone(),
             model: form.model.clone(),
@@ -135,13 +132,15 @@ impl<'s> Loader<'s> {
             max_output_tokens: output_tokens(&all_settings),
             sets_output_limit: all_settings.contains_key("max_tokens"),
             settings: form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
-            offered: offered(&is_known),
-            offered_in_questions: offered(&|tool| is_known(tool) && tool.allowed_in_questions(approvals.get(&tool.id).copied())),
-            offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
+            offered: Offer::default(),
+            offered_in_questions: Offer::default(),
+            offered_last: Offer::default(),
+            answering: Offer::default(),
             tools,
             configurations,
             approvals,
-        })
+        };
+        Some(agent.offering(with_result_schema))
     }
 
     fn check_max_tokens(&mut self, form: &AgentForm, text: &Text<'s>) {

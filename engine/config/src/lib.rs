@@ -10,6 +10,7 @@ mod conformance;
 mod edit;
 mod fault;
 pub mod form;
+mod handoff;
 mod job;
 mod load;
 mod loader;

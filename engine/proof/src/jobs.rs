@@ -15,7 +15,7 @@ use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::model::{Offer, ToolDefinition};
 use baton_types::money::Price;
-use baton_types::tool_type::{Then, ToolType};
+use baton_types::tool_type::ToolType;
 use serde_json::{Value, json};
 
 /// A job in the making. Every agent gets a `route_to_` tool; `handoff` and `ask_master` are always there.
@@ -484,11 +484,7 @@ impl AgentDraft {
             .map(|id| tools.get(id.as_str()).unwrap_or_else(|| panic!("agent {} names the unknown tool {id}", self.id)))
             .map(|tool| (tool.id.clone(), Arc::clone(tool)))
             .collect();
-        let is_known = |tool: &Tool| self.catalog == Catalog::Full || tool.is_known_at_once();
-        let offered = |wanted: &dyn Fn(&Tool) -> bool| -> Offer {
-            granted.values().filter(|tool| wanted(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
-        };
-        Agent {
+        let agent = Agent {
             invocation: self.invocation,
             catalog: self.catalog,
             id: self.id.as_str().into(),
@@ -513,12 +509,12 @@ impl AgentDraft {
             settings: Json::from(&self.settings),
             max_output_tokens: self.settings["max_tokens"].as_u64().unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
             sets_output_limit: self.settings["max_tokens"].is_u64(),
-            offered: offered(&is_known),
-            offered_in_questions: offered(&|tool| {
-                is_known(tool) && tool.allowed_in_questions(self.approvals.get(&tool.id).copied())
-            }),
-            offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
+            offered: Offer::default(),
+            offered_in_questions: Offer::default(),
+            offered_last: Offer::default(),
+            answering: Offer::default(),
             tools: granted,
-        }
+        };
+        agent.offering(|_, _| None)
     }
 }

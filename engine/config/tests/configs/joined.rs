@@ -39,6 +39,32 @@ fn a_sound_job_is_joined_and_its_defaults_are_filled_in() {
 }
 
 #[test]
+fn a_handoff_of_tasks_shows_the_schema_of_results_and_that_of_questions_does_not() {
+    let schema = r##""result_schema": {"type": "object", "properties": {"rows": {"$ref": "#/$defs/count"}},
+        "$defs": {"count": {"type": "integer"}}}, "tools": ["##;
+    let job = |schema: &str| sound().edited("agents/lead.json", r#""tools": ["#, schema).load().unwrap();
+    let handoff = |offer: &[std::sync::Arc<baton_types::model::ToolDefinition>]| {
+        let definition = offer.iter().find(|definition| definition.id.as_str() == "handoff").unwrap();
+        definition.input_schema.value()
+    };
+    let configs = job(schema);
+    let lead = &configs.agents["lead"];
+    let plain = handoff(&lead.answering);
+    assert_eq!(plain["properties"]["result"]["properties"], Value::Null);
+    assert_eq!(handoff(&lead.offered_in_questions), plain);
+    let shown = handoff(&lead.offered);
+    assert_eq!(shown["properties"]["result"]["description"], plain["properties"]["result"]["description"]);
+    assert_eq!(shown["properties"]["result"]["properties"], json!({"rows": {"$ref": "#/$defs/count"}}));
+    assert_eq!(shown["$defs"], json!({"count": {"type": "integer"}}));
+    assert_eq!((handoff(&lead.offered_last), &lead.tools["handoff"].definition.input_schema.value()), (shown.clone(), &shown));
+    // References to other places would break, so that the schema of this agent is not shown.
+    let fixed = job(&schema
+        .replace("#/$defs/count", "#/$defs/count/properties/a")
+        .replace("{\"type\": \"integer\"}", r##"{"properties": {"a": {"$ref": "#"}}}"##));
+    assert_eq!(handoff(&fixed.agents["lead"].offered), plain);
+}
+
+#[test]
 fn every_agent_is_a_tool_that_a_file_may_refine() {
     let refined = r#"{ "tool_id": "route_to_counter", "description": "Have words counted", "limits": { "turns": 3 } }"#;
     let configs = sound().with(Role::Tool, "tools/route_to_counter.json", refined).load().unwrap();

@@ -219,7 +219,8 @@ impl Transcript {
 
     fn offer(&self) -> &Offer {
         match (self.last_turn, &self.described, self.is_question) {
-            (Some(_), _, _) => &self.agent.offered_last,
+            (Some(_), _, true) => &self.agent.answering,
+            (Some(_), _, false) => &self.agent.offered_last,
             (None, Some(described), _) => &described.offer,
             (None, None, true) => &self.agent.offered_in_questions,
             (None, None, false) => &self.agent.offered,
@@ -234,11 +235,8 @@ impl Transcript {
             return;
         }
         let (agent, is_question) = (&self.agent, self.is_question);
-        let is_offered = |tool: &Tool| {
-            let is_known = !agent.is_offered_described_tools() || tool.is_known_at_once() || tools.contains(&tool.id);
-            is_known && (!is_question || agent.answers_with(tool))
-        };
-        let offer = agent.offer_of(is_offered);
+        let is_offered = |tool: &Tool| !agent.is_offered_described_tools() || tool.is_known_at_once() || tools.contains(&tool.id);
+        let offer = if is_question { agent.offer_in_questions(is_offered) } else { agent.offer_of(is_offered) };
         self.described = Some(Arc::new(Described { tools, offer }));
         self.frame = None;
     }

@@ -1,6 +1,6 @@
 //! Detection of copies: envelopes that a document, a result, a request or a question has.
 
-use baton_types::message::{Role, contents_of, message_blocks};
+use baton_types::message::{Message, Part, Role, contents_of, message_blocks};
 use baton_types::model::ModelRequest;
 use serde_json::Value;
 
@@ -23,11 +23,15 @@ pub(crate) async fn is_copied(
     contents: &dyn ContentSource,
 ) -> Result<bool, ModelError> {
     let envelope = Envelope { text: without_space(text), object };
+    // The error of an unreadable call quotes the model's own text. A model may write that again, and correctly this time.
+    let is_own = |part: &Part| matches!(part, Part::Result { asked, .. } if asked.malformed.is_some());
     for message in request.messages.iter().filter(|message| message.role != Role::Assistant) {
-        if envelope.is_in(&message_blocks(message, &|_| None)) {
+        let parts = message.parts.iter().filter(|part| !is_own(part)).cloned().collect();
+        let message = Message { role: message.role, parts };
+        if envelope.is_in(&message_blocks(&message, &|_| None)) {
             return Ok(true);
         }
-        for hash in contents_of(message) {
+        for hash in contents_of(&message) {
             let content = contents.content(hash).await?;
             if std::str::from_utf8(&content).is_ok_and(|text| envelope.is_in_text(text)) {
                 return Ok(true);

@@ -47,7 +47,9 @@ pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, hint: Opt
         match &result.error {
             None => drop(context.insert("output".to_owned(), output)),
             Some(error) => {
-                context.insert("output".to_owned(), failed_output(output, error, result.status));
+                // The detail of an unreadable call repeats its text, which is in the answer before.
+                let detail = if asked.malformed.is_some() { Value::Null } else { error.detail.value() };
+                context.insert("output".to_owned(), failed_output(output, error, detail, result.status));
                 context.insert("error".to_owned(), json!(error.message));
             }
         }
@@ -65,8 +67,8 @@ pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, hint: Opt
     })
 }
 
-/// Returns the output of a failed call: what it has, and the error with its code and detail.
-fn failed_output(output: Value, error: &CallError, status: CallStatus) -> Value {
+/// Returns the output of a failed call: what it has, and the error with its code and `detail`.
+fn failed_output(output: Value, error: &CallError, detail: Value, status: CallStatus) -> Value {
     let mut failed = match output {
         Value::Object(output) => output,
         Value::Null => Map::new(),
@@ -75,8 +77,8 @@ fn failed_output(output: Value, error: &CallError, status: CallStatus) -> Value 
     failed.insert("error".to_owned(), json!(error.message));
     failed.insert("status".to_owned(), json!(status.as_str()));
     failed.insert("code".to_owned(), json!(error.code.as_str()));
-    if !error.detail.is_null() {
-        failed.insert("detail".to_owned(), error.detail.value());
+    if !detail.is_null() {
+        failed.insert("detail".to_owned(), detail);
     }
     Value::Object(failed)
 }

@@ -114,6 +114,25 @@ fn holdings(envelope: &Value) -> Vec<String> {
     ]
 }
 
+#[test]
+fn a_model_may_write_an_envelope_again_that_was_refused() {
+    let own =
+        json!({"message": "I add.", "tool_requests": [{"tool": "add", "input": {"a": 1}, "requestId": "add-1"}]}).to_string();
+    let refused = format!("{own}\n\n{own}");
+    let error = CallError::new(ErrorCode::MalformedInput, "several objects").with_detail(json!({"received": refused}));
+    let result = Some(Arc::new(CallResult::error(CallStatus::Failed, error)));
+    let part = |asked: ModelCall| {
+        let (asked, result, said) = (Arc::new(asked), result.clone(), Vec::new());
+        Part::Result { call: TaskId::root().call(1, 1), asked, result, hint: None, said }
+    };
+    let call = ModelCall::new("agent.response.v1", json!(refused));
+    let unreadable = ModelCall { malformed: Some("several objects".to_owned()), ..call.clone() };
+    let store = Store(String::new());
+    assert_eq!(store.answered(&part(unreadable), &own)[0].tool, "add");
+    // A tool that fails with this text is another source.
+    assert!(store.answered(&part(call), &own)[0].malformed.is_some());
+}
+
 /// Returns the ways in which a model may copy `envelope`.
 fn copies(envelope: &Value) -> Vec<String> {
     let pretty = serde_json::to_string_pretty(envelope).unwrap();

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::{Agent, Tool};
 use crate::json::Json;
-use crate::model::{Invocation, Offer};
+use crate::model::{Invocation, Offer, ToolDefinition};
+use crate::schema::Schema;
 use crate::tool_type::Then;
 
 /// The knowledge of an agent's model about its tools at first.
@@ -102,10 +103,37 @@ impl Agent {
         self.catalog == Catalog::Discover && self.invocation == Invocation::Native
     }
 
+    /// Returns this agent with its offers, which follow from its other fields.
+    ///
+    /// `with_result` returns the definition of a tool that finishes a task with the schema of the agent's results.
+    pub fn offering(mut self, with_result: impl Fn(&Tool, &Schema) -> Option<Arc<ToolDefinition>>) -> Self {
+        let finishes = |tool: &Tool| tool.tool_type.behavior().then == Then::Stop;
+        self.answering = self.offer_of(finishes);
+        if let Some(schema) = &self.result_schema {
+            for tool in self.tools.values_mut().filter(|tool| finishes(tool)) {
+                let definition = with_result(tool, schema).unwrap_or_else(|| Arc::clone(&tool.definition));
+                *tool = Arc::new(Tool { definition, ..Tool::clone(tool) });
+            }
+        }
+        let discovers = self.is_offered_described_tools();
+        let is_known = |tool: &Tool| !discovers || tool.is_known_at_once();
+        self.offered = self.offer_of(is_known);
+        self.offered_in_questions = self.offer_in_questions(is_known);
+        self.offered_last = self.offer_of(finishes);
+        self
+    }
+
     /// Returns the definitions of its tools that `is_offered` selects, ordered by id.
     pub fn offer_of(&self, is_offered: impl Fn(&Tool) -> bool) -> Offer {
         let offered = self.tools.values().filter(|tool| is_offered(tool));
         offered.map(|tool| Arc::clone(&tool.definition)).collect()
+    }
+
+    /// Returns the definitions that [`Agent::offer_of`] returns, for answers to questions.
+    pub fn offer_in_questions(&self, is_offered: impl Fn(&Tool) -> bool) -> Offer {
+        let answering = |tool: &ToolDefinition| self.answering.iter().find(|answering| answering.id == tool.id);
+        let offered = self.tools.values().filter(|tool| is_offered(tool) && self.answers_with(tool));
+        offered.map(|tool| Arc::clone(answering(&tool.definition).unwrap_or(&tool.definition))).collect()
     }
 
     /// Whether it may use `tool` while it answers a question as a master.

@@ -157,6 +157,8 @@ pub struct Agent {
     pub offered_in_questions: Offer,
     /// Definitions of the tools that finish a task: the only ones in a last turn.
     pub offered_last: Offer,
+    /// Those definitions without [`Agent::result_schema`], which does not apply to answers to questions.
+    pub answering: Offer,
 }
 
 /// The token limit of an answer without `settings.max_tokens`, without reasoning, and where the model's own limit does not apply.

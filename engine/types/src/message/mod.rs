@@ -57,7 +57,9 @@ impl fmt::Display for RepeatHint {
             Self::Same(times) => {
                 write!(f, "the same result for the same input, {times} times in a row: doing it again will not help")
             }
-            Self::Stored => f.write_str("the stored result of your earlier call; to call again, use a new requestId"),
+            Self::Stored => f.write_str(
+                "the stored result of your earlier call: use it and continue. Only to call again, use a new requestId",
+            ),
         }
     }
 }

@@ -17,19 +17,93 @@ pub(super) enum Way {
 }
 
 /// The instructions of every agent, whatever its task.
-const PROMPT: &str = "You do small tasks with tools. Do not compute or guess: first call the right tool. Its result comes in the next \
-    message. Then finish with handoff. Never send a call again whose result you have.\n\nExample, for the task to add 2 and 3.\n";
+const PROMPT: &str = "You do small tasks with tools. Never compute, guess or remember a result: a tool does each step. Each answer is \
+    one step. Its results come in the next message. Call handoff alone, in the answer after the last result, with the values of \
+    the results. Never repeat a call whose result you have.";
 
-/// An example, as universal invocation has it.
-const EXAMPLE: &str = r#"First answer: {"message": "I add the numbers.", "tool_requests": [{"tool": "calculator", "input": {"expression": "2 + 3"}, "requestId": "calculator-1", "return_to_llm": true}]}
-Next answer, after its result 5 has come: {"message": "I have the sum.", "tool_requests": [{"tool": "handoff", "input": {"result": {"answer": 5}}, "requestId": "handoff-1", "return_to_llm": true}]}"#;
+/// A worked example for the agents that have its tool. Its task is none of those that are judged.
+struct Example {
+    tool: &'static str,
+    task: &'static str,
+    /// What the model says beside the call.
+    message: &'static str,
+    input: &'static str,
+    result: &'static str,
+    handoff: &'static str,
+}
 
-/// The same example for native calls.
-const NATIVE_EXAMPLE: &str = r#"First call: calculator with {"expression": "2 + 3"}.
-Next call, after its result 5 has come: handoff with {"result": {"answer": 5}}."#;
+/// The examples. An agent has the first whose tool it is granted.
+const EXAMPLES: [Example; 6] = [
+    Example {
+        tool: "query_data",
+        task: "How many people in the table people (people.csv) are older than 30?",
+        message: "I count them in the table people with SQL.",
+        input: r#"{"sql": "SELECT COUNT(*) AS older FROM people WHERE age > 30"}"#,
+        result: r#"{"rows": [{"older": 4}]}"#,
+        handoff: r#"{"result": {"answer": 4}}"#,
+    },
+    Example {
+        tool: "json-transform",
+        task: "Use the operation extract and the path a.b on the data {\"a\": {\"b\": 5}}.",
+        message: "I extract a.b from the data.",
+        input: r#"{"data": {"a": {"b": 5}}, "operation": "extract", "path": "a.b"}"#,
+        result: r#"{"result": 5}"#,
+        handoff: r#"{"result": {"answer": 5}}"#,
+    },
+    Example {
+        tool: "calculator",
+        task: "What is ((2 + 3) * 4 - 5) / 3?",
+        message: "I compute ((2 + 3) * 4 - 5) / 3.",
+        input: r#"{"expression": "((2 + 3) * 4 - 5) / 3"}"#,
+        result: r#"{"result": 5}"#,
+        handoff: r#"{"result": {"answer": 5}}"#,
+    },
+    Example {
+        tool: "write_file",
+        task: "Write the document a.txt with the text: one two",
+        message: "I write a.txt.",
+        input: r#"{"path": "a.txt", "content": "one two"}"#,
+        result: r#"{"path": "a.txt", "version": 1}"#,
+        handoff: r#"{"result": {"path": "a.txt"}, "documents": ["a.txt"]}"#,
+    },
+    Example {
+        tool: "route_to_adder",
+        task: "Let the agent adder add 2 and 3.",
+        message: "The agent adder adds 2 and 3.",
+        input: r#"{"request": "Add 2 and 3."}"#,
+        result: r#"{"sum": 5}"#,
+        handoff: r#"{"result": {"answer": 5}}"#,
+    },
+    Example {
+        tool: "route_to_writer",
+        task: "Let the agent writer write the document a.txt with exactly this text: one two",
+        message: "The agent writer writes a.txt.",
+        input: r#"{"request": "Write the document a.txt with exactly this text: one two"}"#,
+        result: r#"{"path": "a.txt"}"#,
+        handoff: r#"{"result": {"path": "a.txt"}, "documents": ["a.txt"]}"#,
+    },
+];
 
-/// Ends an answer before a second object: small models write the answers of all steps at once.
-const STOP: [&str; 1] = ["\n\n{"];
+/// Ends an answer after its first line: small models write the answers of all steps at once, with invented results.
+const STOP: [&str; 1] = ["\n"];
+
+impl Example {
+    /// Returns the example as a part of a prompt.
+    fn text(&self, is_universal: bool) -> String {
+        let Self { tool, task, message, input, result, handoff } = self;
+        let answer = |message: &str, tool: &str, input: &str| match is_universal {
+            true => format!(
+                r#"{{"message": "{message}", "tool_requests": [{{"tool": "{tool}", "input": {input}, "requestId": "{tool}-1", "return_to_llm": true}}]}}"#
+            ),
+            false => format!("a call of {tool} with {input}"),
+        };
+        let line = if is_universal { "Each answer is on one line. " } else { "" };
+        let (first, second) = (answer(message, tool, input), answer("I have the result.", "handoff", handoff));
+        format!(
+            "{line}Example. The task: {task}\nFirst answer: {first}\nNext answer, after the result {result} has come: {second}"
+        )
+    }
+}
 
 impl Way {
     /// Returns its name in options and tables.
@@ -50,10 +124,10 @@ impl Way {
     /// Returns an agent that calls these tools in this way.
     pub(super) fn agent(self, id: &str, description: &str, tools: &[&str]) -> Value {
         let is_universal = matches!(self, Self::Universal | Self::UniversalConstrained);
-        let example = if is_universal { EXAMPLE } else { NATIVE_EXAMPLE };
+        let example = EXAMPLES.iter().find(|example| tools.contains(&example.tool)).map(|example| example.text(is_universal));
         json!({
             "agent_id": id, "description": description, "tools": tools, "catalog": "full",
-            "system_prompt": format!("{PROMPT}{example}"),
+            "system_prompt": format!("{PROMPT}\n\n{}", example.unwrap_or_default()),
             "invocation": if is_universal { "universal" } else { "native" },
             "settings": self.settings(tools),
         })
