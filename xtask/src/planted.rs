@@ -32,10 +32,11 @@ const SIMULATE: &str = "simulate";
 const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
-const SUITES: [(&str, &[&str], &str); 4] = [
+const SUITES: [(&str, &[&str], &str); 5] = [
     ("machine", &["-p", "baton-machine", "-p", "baton-proof", "--test", "machine"], "machine"),
     ("store", &["-p", "baton-store", "--test", "store"], "store"),
     ("template", &["-p", "baton-template", "--lib"], "baton_template"),
+    ("universal", &["-p", "baton-models", "--test", "universal"], "universal"),
     ("cli", &["-p", "baton", "--test", "cli"], "cli"),
 ];
 

@@ -132,6 +132,7 @@ impl JobPage<'_> {
         }
         row("limits of a task", &limits(&agent.limits));
         self.add_tools(page, agent);
+        Self::add_configurations(page, agent);
         self.add_input_of(page, agent);
         if let Some(schema) = &agent.result_schema {
             let _infallible = write!(page, "\nIts result must match:\n\n{}", fence(&compact_json(&schema.json().value())));
@@ -154,6 +155,24 @@ impl JobPage<'_> {
             };
             let description = line(first_sentence(&tool.description));
             let _infallible = writeln!(page, "| {name} | `{}` | {approval} | {description} |", tool.tool_type);
+        }
+    }
+
+    /// Adds the configurations that calls of the agent may choose, with their differences from the tools.
+    fn add_configurations(page: &mut String, agent: &Agent) {
+        if agent.configurations.is_empty() {
+            return;
+        }
+        page.push_str("\n| configuration | tool | settings | key |\n| --- | --- | --- | --- |\n");
+        for (id, configured) in &agent.configurations {
+            let base = agent.tools.get(&configured.id).map(|tool| tool.settings.value()).unwrap_or_default();
+            let settings = configured.settings.value();
+            let changed = settings.as_object().into_iter().flatten().filter(|(name, value)| base.get(name) != Some(value));
+            let changed: Vec<String> = changed.map(|(name, value)| format!("{} = {}", code(name), inline_code(value))).collect();
+            let key = configured.configuration.as_ref().and_then(|of| of.model_key.as_ref().or(of.secret.as_ref()));
+            let key = key.map(|key| code(key)).unwrap_or_default();
+            let _infallible =
+                writeln!(page, "| {} | {} | {} | {key} |", code(id), code(configured.id.as_str()), changed.join(", "));
         }
     }
 

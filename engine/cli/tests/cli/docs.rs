@@ -39,8 +39,9 @@ fn job(folder: &Folder, name: &str, tool: &Value) {
     folder.job(name, agents, json!({"lead": {"turns": [{"text": "Done."}]}}), more);
     let analyst = json!({
         "agent_id": "analyst", "description": "Analyses data.", "model": "scripted", "system_prompt": "Count.", "limits": {"turns": 7}, "invocation": "universal",
+        "configs": ["second"],
         "result_schema": {"type": "object", "properties": {"lines": {"type": "integer"}}, "required": ["lines"]},
-        "tools": ["handoff", "ask_master", {
+        "tools": ["handoff", "ask_master", "openrouter", {
             "tool": "count_lines", "approval": "person", "description": "Counts the lines of a report.",
             "parameters": {"text": {"description": "The report"}},
         }],
@@ -49,6 +50,10 @@ fn job(folder: &Folder, name: &str, tool: &Value) {
     folder.write(&format!("{name}/a.csv"), "a\n");
     folder.write(&format!("{name}/tools/count_lines.json"), tool.to_string());
     folder.write(&format!("{name}/tools/count_lines.py"), "print({})\n");
+    folder.write(
+        &format!("{name}/configs/second.json"),
+        r#"{"tool": "openrouter", "set": {"max_tokens": 9}, "key": "SECOND_KEY"}"#,
+    );
     let unused = json!({"tool_id": "jot", "type": "non_function_tool", "description": "Jots.", "parameters": {}});
     folder.write(&format!("{name}/tools/jot.json"), unused.to_string());
 }
@@ -89,6 +94,7 @@ fn the_pages_of_a_job_describe_its_tools_and_agents() {
         "| model | `scripted`: a script |\n| may call | no agent |\n| called by | [`lead`](#lead) |\n| asks | the agent that called it |\n| calls tools | by JSON in its text |\n",
         "| limits of a task | `turns` 7, ",
         "| [`count_lines`](TOOLS.md#count_lines) | `function_tool` | a person | Counts the lines of a report. |\n",
+        "\n| configuration | tool | settings | key |\n| --- | --- | --- | --- |\n| `second` | `openrouter` | `max_tokens` = `9` | `SECOND_KEY` |\n",
         "\nIts input, from `route_to_analyst`:\n\n| parameter |",
         "\nIts result must match:\n\n```json\n{\n  \"type\": \"object\",\n",
     ] {

@@ -35,8 +35,9 @@ pub(crate) use noise::{Found, values};
 /// The tool name of the malformed call that replaces an answer without a readable envelope.
 const UNREADABLE: &str = "agent.response.v1";
 
-/// Number of characters that the call of an unreadable answer repeats.
-const PREVIEW_CHARACTERS: usize = 200;
+/// Number of characters that the call of an unreadable answer repeats. The model sees them as its answer, and a small model
+/// that sees a cut answer writes the next one cut.
+const PREVIEW_CHARACTERS: usize = 2_000;
 
 /// A model without tool calling, as a model that makes calls.
 pub struct Universal(Arc<dyn Model>);

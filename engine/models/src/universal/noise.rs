@@ -1,4 +1,5 @@
-//! The JSON in a model's text: top-level values among prose and code fences, without comments and trailing commas.
+//! The JSON in a model's text: top-level values among prose and code fences, without comments, trailing commas and escaped
+//! apostrophes.
 
 use serde_json::Value;
 
@@ -77,12 +78,14 @@ fn balanced(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns `text` without comments, and without commas before a closing bracket.
+/// Returns `text` without comments, without commas before a closing bracket, and with `'` for `\'`.
+///
+/// JSON5 and JavaScript know `\'`, JSON does not. Models write it in SQL.
 fn strict(text: &str) -> String {
     let mut strict = String::with_capacity(text.len());
     for token in tokens(text) {
         match token.kind {
-            Kind::String => strict.push_str(token.text),
+            Kind::String => push_string(&mut strict, token.text),
             Kind::Comment => strict.push(' '),
             Kind::Code => {
                 for each in token.text.chars() {
@@ -98,6 +101,18 @@ fn strict(text: &str) -> String {
         }
     }
     strict
+}
+
+/// Appends a string without the backslashes that escape apostrophes.
+fn push_string(strict: &mut String, string: &str) {
+    let mut rest = string;
+    while let Some(at) = rest.find('\\') {
+        let end = rest[at + 1..].chars().next().map_or(rest.len(), |escaped| at + 1 + escaped.len_utf8());
+        let kept = if rest[at..end] == *"\\'" { &[&rest[..at], "'"] } else { &[&rest[..at], &rest[at..end]] };
+        strict.extend(kept.iter().copied());
+        rest = &rest[end..];
+    }
+    strict.push_str(rest);
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -160,6 +175,13 @@ mod tests {
         let found: Vec<_> = values.found.iter().map(|found| found.value.clone()).collect();
         assert_eq!(found, [json!([1]), json!({"a": "// {", "b": [1, 2]})]);
         assert_eq!((values.fences, values.open), (1, ""));
+    }
+
+    #[test]
+    fn escaped_apostrophes_are_apostrophes() {
+        let found = |text: &str| values(text).found.into_iter().map(|found| found.value).collect::<Vec<_>>();
+        assert_eq!(found(r#"{"sql": "city = \'Cairo\'", "a": "\\'\"\n"}"#), [json!({"sql": "city = 'Cairo'", "a": "\\'\"\n"})]);
+        assert!(found(r#"{"a": "\é"}"#).is_empty() && found(r#"{"a": "\"#).is_empty());
     }
 
     #[test]

@@ -17,9 +17,10 @@ pub(super) enum Way {
 }
 
 /// The instructions of every agent, whatever its task.
-const PROMPT: &str = "You do small tasks with tools. Never compute, guess or remember a result: a tool does each step. Each answer is \
-    one step. Its results come in the next message. Call handoff alone, in the answer after the last result, with the values of \
-    the results. Never repeat a call whose result you have.";
+const PROMPT: &str = "You do small tasks with tools. Use a tool for every computation, search and document. If a task needs no other \
+    tool, call handoff at once. Each answer is one step. Its results come in the next message. Call handoff alone, in the answer \
+    after the last result, with the values of the results. Round numbers there, if the task asks for it. Never repeat a call whose \
+    result you have.";
 
 /// A worked example for the agents that have its tool. Its task is none of those that are judged.
 struct Example {
