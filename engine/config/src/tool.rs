@@ -196,7 +196,7 @@ impl<'s> Loader<'s> {
                 "request": {"type": "string", "description": "The task for the agent; it sees only this text and the documents.", "required": true},
                 "documents": {
                     "type": "array", "items": {"type": "string"}, "required": false,
-                    "description": "Paths of documents that the agent receives with the request."
+                    "description": "Paths of existing documents that the agent receives with the request."
                 }
             },
             "agent": agent

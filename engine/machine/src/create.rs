@@ -120,8 +120,11 @@ impl Run {
                 DocumentPath::parse(text).map_err(|error| CallError::new(ErrorCode::UnknownDocument, error.to_string()))?;
             let Some(version) = documents.head(&parsed) else {
                 let known: Vec<&str> = documents.iter().map(|(path, _)| path.as_str()).take(50).collect();
-                return Err(CallError::new(ErrorCode::UnknownDocument, format!("there is no document {parsed} to attach"))
-                    .with_detail(json!({"path": parsed, "known_documents": known})));
+                return Err(CallError::new(
+                    ErrorCode::UnknownDocument,
+                    format!("there is no document {parsed} yet; leave it out, or have it written first"),
+                )
+                .with_detail(json!({"path": parsed, "known_documents": known})));
             };
             let reference = DocumentRef { path: parsed, version };
             if !pinned.contains(&reference) {
