@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use baton_schema::provider::{Target, compile};
 use baton_types::config::Tool;
 use baton_types::json::Json;
 use baton_types::model::ToolDefinition;
 use baton_types::schema::Schema;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The input of a handoff that holds the result.
 const RESULT: &str = "result";
@@ -19,7 +20,8 @@ const DEFINITIONS: &str = "$defs";
 /// The dialect of definitions. Schemas of results in another dialect are not shown.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Returns the definition of `tool` with `schema` as the schema of its result; `None` if the schema cannot be part of another one.
+/// Returns the definition of `tool` with `schema` as the schema of its result; `None` if the schema cannot be part of another one,
+/// or if some provider could not offer the definition.
 pub(crate) fn with_result_schema(tool: &Tool, schema: &Schema) -> Option<Arc<ToolDefinition>> {
     let mut input_schema = tool.definition.input_schema.value();
     let result = input_schema.get_mut("properties")?.get_mut(RESULT)?.as_object_mut()?;
@@ -29,16 +31,17 @@ pub(crate) fn with_result_schema(tool: &Tool, schema: &Schema) -> Option<Arc<Too
     if !is_movable(&Value::Object(schema.clone())) || !definitions.as_ref().is_none_or(is_movable) {
         return None;
     }
-    let description = result.shift_remove("description");
-    let described: Map<String, Value> = description.map(|text| ("description".to_owned(), text)).into_iter().collect();
-    *result = described;
+    result.retain(|keyword, _| matches!(keyword.as_str(), "type" | "description"));
     result.extend(schema);
-    if let (Some(definitions), Some(root)) = (definitions, input_schema.as_object_mut()) {
-        root.insert(DEFINITIONS.to_owned(), definitions);
+    if let Some(definitions) = definitions {
+        let replaced = input_schema.as_object_mut()?.insert(DEFINITIONS.to_owned(), definitions);
+        replaced.is_none().then_some(())?;
     }
     let ToolDefinition { id, name, description, input_schema: _ } = &*tool.definition;
     let (id, name, description, input_schema) = (id.clone(), name.clone(), description.clone(), Json::from(input_schema));
-    Some(Arc::new(ToolDefinition { id, name, description, input_schema }))
+    let definition = ToolDefinition { id, name, description, input_schema };
+    // The one dialect that refuses schemas: keys of properties have plain characters.
+    compile(Target::Anthropic, &definition).is_ok().then(|| Arc::new(definition))
 }
 
 /// Whether `schema` means the same in another place: it has no names of its own, and refers to `$defs` of the root only.

@@ -62,6 +62,9 @@ fn a_handoff_of_tasks_shows_the_schema_of_results_and_that_of_questions_does_not
         .replace("#/$defs/count", "#/$defs/count/properties/a")
         .replace("{\"type\": \"integer\"}", r##"{"properties": {"a": {"$ref": "#"}}}"##));
     assert_eq!(handoff(&fixed.agents["lead"].offered), plain);
+    // Anthropic refuses keys with spaces.
+    let refused = job(r#""result_schema": {"type": "object", "properties": {"net sales": {"type": "number"}}}, "tools": ["#);
+    assert_eq!(handoff(&refused.agents["lead"].offered), plain);
 }
 
 #[test]
