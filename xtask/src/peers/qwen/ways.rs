@@ -88,15 +88,21 @@ const EXAMPLES: [Example; 6] = [
 /// Ends an answer after its first line: small models write the answers of all steps at once, with invented results.
 const STOP: [&str; 1] = ["\n"];
 
+/// Ends a native answer after its text: this model writes its call as text, and then newlines until it is cut.
+const NATIVE_STOP: [&str; 1] = ["\n\n\n"];
+
 impl Example {
     /// Returns the example as a part of a prompt.
     fn text(&self, is_universal: bool) -> String {
         let Self { tool, task, message, input, result, handoff } = self;
-        let answer = |message: &str, tool: &str, input: &str| match is_universal {
-            true => format!(
-                r#"{{"message": "{message}", "tool_requests": [{{"tool": "{tool}", "input": {input}, "requestId": "{tool}-1", "return_to_llm": true}}]}}"#
-            ),
-            false => format!("a call of {tool} with {input}"),
+        let answer = |message: &str, tool: &str, input: &str| {
+            if is_universal {
+                format!(
+                    r#"{{"message": "{message}", "tool_requests": [{{"tool": "{tool}", "input": {input}, "requestId": "{tool}-1", "return_to_llm": true}}]}}"#
+                )
+            } else {
+                format!("a call of {tool} with {input}")
+            }
         };
         let line = if is_universal { "Each answer is on one line. " } else { "" };
         let (first, second) = (answer(message, tool, input), answer("I have the result.", "handoff", handoff));
@@ -138,8 +144,8 @@ impl Way {
     fn settings(self, tools: &[&str]) -> Value {
         match self {
             Self::Universal => json!({ "stop": STOP }),
-            Self::Native => json!({"calls_in_text": false}),
-            Self::NativeCallsInText => json!({"calls_in_text": true}),
+            Self::Native => json!({"calls_in_text": false, "stop": NATIVE_STOP}),
+            Self::NativeCallsInText => json!({"calls_in_text": true, "stop": NATIVE_STOP}),
             Self::UniversalConstrained => json!({
                 "response_format": {"type": "json_schema", "json_schema": {"name": "envelope", "schema": envelope(tools)}},
             }),
