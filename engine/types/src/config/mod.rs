@@ -157,7 +157,7 @@ pub struct Agent {
     pub offered_in_questions: Offer,
     /// Definitions of the tools that finish a task: the only ones in a last turn.
     pub offered_last: Offer,
-    /// Those definitions without [`Agent::result_schema`], which does not apply to answers to questions.
+    /// Definitions of these tools without [`Agent::result_schema`], which does not apply to answers to questions.
     pub answering: Offer,
 }
 

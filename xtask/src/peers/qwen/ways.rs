@@ -26,7 +26,7 @@ const PROMPT: &str = "You do small tasks with tools. Use a tool for every comput
 struct Example {
     tool: &'static str,
     task: &'static str,
-    /// What the model says beside the call.
+    /// Message of the model beside the call.
     message: &'static str,
     input: &'static str,
     result: &'static str,
