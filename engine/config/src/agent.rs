@@ -115,6 +115,7 @@ impl<'s> Loader<'s> {
             self.check_settings(settings, "/settings", agent.text("/settings"));
         }
         let result_schema = self.result_schema(form, agent.text("/result_schema"));
+        self.check_handed_off(&tools, result_schema.as_ref(), agent.text("/result_schema"));
         let system_prompt = system_prompt?;
         let agent = Agent {
             id: AgentId::new(form.agent_id.as_str()),
@@ -148,6 +149,25 @@ impl<'s> Loader<'s> {
         if !given.as_u64().is_some_and(|tokens| (1..=MAX_OUTPUT_TOKENS).contains(&tokens)) {
             let fault = text.fault(FaultKind::OutOfRange, "/settings/max_tokens", Spot::Value, "\"max_tokens\" is out of range");
             self.faults.push(fault.expected("a whole number of tokens, at least 1 and at most 1000000000").found(show(given)));
+        }
+    }
+
+    /// Reports a schema of results that no result of the agent's handoff can meet, because that is an object.
+    fn check_handed_off(&mut self, tools: &BTreeMap<ToolId, Arc<Tool>>, schema: Option<&Schema>, text: &Text<'s>) {
+        let kind = schema.and_then(|schema| schema.json().value().get("type").cloned());
+        let allows_objects = match &kind {
+            Some(Value::String(kind)) => kind == "object",
+            Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+            _ => true,
+        };
+        let takes_objects = |tool: &&Arc<Tool>| {
+            tool.tool_type == ToolType::Handoff
+                && tool.definition.input_schema.value().pointer("/properties/result/type").is_some_and(|kind| kind == "object")
+        };
+        if let (false, Some(tool)) = (allows_objects, tools.values().find(takes_objects)) {
+            let message = format!("no result of tool \"{}\" matches the \"result_schema\"", tool.id);
+            let fault = text.fault(FaultKind::BadSchema, "/result_schema/type", Spot::Value, message);
+            self.faults.push(fault.expected("\"object\", or an agent without this tool, whose text is the result"));
         }
     }
 

@@ -76,18 +76,20 @@ impl Check<'_, '_> {
 
     /// Checks the fields within a value.
     fn parts(&mut self, schema: &Value, place: &str) {
-        self.fields(schema.get("properties"), &format!("{place}/properties"));
-        for key in ["items", "additionalProperties"] {
+        for key in ["properties", "patternProperties"] {
+            self.fields(schema.get(key), &format!("{place}/{key}"));
+        }
+        for key in ["items", "additionalProperties", "then", "else", "contains"] {
             if let Some(part) = schema.get(key) {
                 self.parts(part, &format!("{place}/{key}"));
             }
         }
-        for key in SAME_VALUE {
+        for key in SAME_VALUE.into_iter().chain(["prefixItems"]) {
             for (index, part) in schema.get(key).and_then(Value::as_array).into_iter().flatten().enumerate() {
                 self.parts(part, &format!("{place}/{key}/{index}"));
             }
         }
-        for key in ["$defs", "definitions"] {
+        for key in ["$defs", "definitions", "dependentSchemas"] {
             for (name, part) in schema.get(key).and_then(Value::as_object).into_iter().flatten() {
                 self.parts(part, &format!("{place}{}", pointer(&[key, name])));
             }

@@ -4,6 +4,7 @@
 //!
 //! This crate does *not* open files, and knows neither providers nor scripts: the caller passes their rules in.
 
+mod about_tools;
 mod agent;
 mod configuration;
 mod conformance;

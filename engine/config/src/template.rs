@@ -12,6 +12,7 @@ use baton_types::spelling::nearest;
 use minijinja::syntax::SyntaxConfig;
 use serde_json::{Value, json};
 
+use crate::about_tools::about_tools;
 use crate::fault::one_of;
 
 static TEMPLATES: LazyLock<Templates> = LazyLock::new(|| Templates::new(SyntaxConfig::default()));
@@ -119,6 +120,10 @@ fn weight(value: &Value) -> usize {
 
 /// Renders the system prompt of `agent`. The same inputs give the same bytes.
 pub fn render_prompt(configs: &Configs, agent: &Agent, inputs: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
+    Ok(own_prompt(configs, agent, inputs)? + &about_tools(agent))
+}
+
+fn own_prompt(configs: &Configs, agent: &Agent, inputs: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
     if is_plain(&agent.system_prompt) {
         return Ok(agent.system_prompt.clone());
     }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use baton_config::TemplateError;
 use baton_machine::Run;
 use baton_machine::render::{Transcript, TranscriptStart};
-use baton_models::universal;
 use baton_store::{Store, StoreError};
 use baton_tool::BoxFuture;
 use baton_types::config::{Agent, Configs};
@@ -47,10 +46,7 @@ impl Prompts {
 
     /// Renders the prompts anew: from entry `seq` on, the run goes by `configs`.
     pub(crate) fn adopt(&mut self, seq: u64, configs: &Arc<Configs>) -> Result<(), TemplateError> {
-        let render = |agent: &Agent| {
-            let prompt = baton_config::render_prompt(configs, agent, &self.inputs)?;
-            Ok((prompt + &universal::about_tools(agent)).into())
-        };
+        let render = |agent: &Agent| Ok(baton_config::render_prompt(configs, agent, &self.inputs)?.into());
         let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), render(agent)?)));
         let prompts = prompts.collect::<Result<_, _>>()?;
         self.eras.push(Era { from: seq, configs: Arc::clone(configs), prompts });

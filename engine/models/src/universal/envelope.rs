@@ -19,6 +19,9 @@ const ENVELOPE_KEYS: [&str; 3] = ["action", "breadcrumb", "tool_requests"];
 /// Keys of an answer: those of seed 000, and two that the schema of `agent.response.v1` has beside them.
 const ANSWER_KEYS: [&str; 4] = ["message", "tool_requests", "created_breadcrumbs", "metadata"];
 
+/// The key of an input, and others that models write for it.
+const INPUT_KEYS: [&str; 4] = ["input", "args", "arguments", "parameters"];
+
 /// A model's text, read.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reading<'a> {
@@ -75,7 +78,9 @@ pub(super) fn read_answer(text: &str) -> Reading<'_> {
 /// Whether `value` was meant as an envelope, also with a misspelled list of calls, or as a request without one.
 pub(super) fn is_envelope(value: &Value) -> bool {
     let lists_requests = |value: &Value| value.as_array().is_some_and(|items| items.iter().any(names_tool));
-    let has_key = |object: &Map<String, Value>| ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key));
+    let has_key = |object: &Map<String, Value>| {
+        ENVELOPE_KEYS.iter().any(|key| object.contains_key(*key)) || object.keys().any(|key| names_calls(key))
+    };
     is_request(value)
         || is_breadcrumb(value)
         || value.as_object().is_some_and(|object| has_key(object) || object.values().any(lists_requests))
@@ -92,9 +97,16 @@ fn is_request(value: &Value) -> bool {
     names_tool(value) || (value.get("name").is_some_and(Value::is_string) && has_any(&["arguments", "parameters"]))
 }
 
-/// Whether `value` has the keys of a request in an envelope.
+/// Whether `value` has a tool, and an input or an id.
 fn names_tool(value: &Value) -> bool {
-    value.get("tool").is_some_and(Value::is_string) && (value.get("input").is_some() || value.get("requestId").is_some())
+    let is_input = |key: &&str| value.get(key).is_some_and(Value::is_object);
+    value.get("tool").is_some_and(Value::is_string) && (INPUT_KEYS.iter().any(is_input) || value.get("requestId").is_some())
+}
+
+/// Whether `key` is another spelling of `tool_requests`.
+fn names_calls(key: &str) -> bool {
+    let letters: String = key.chars().filter(char::is_ascii_alphabetic).map(|each| each.to_ascii_lowercase()).collect();
+    ["toolrequest", "toolrequests", "toolcall", "toolcalls"].contains(&letters.as_str())
 }
 
 /// Whether `value` is an envelope, or holds one.
@@ -122,7 +134,20 @@ fn holds_calls(value: &Value) -> bool {
 
 /// Whether a text that cannot be read as JSON was meant as an envelope, whatever its quotation marks are.
 fn looks_like_envelope(text: &str) -> bool {
-    ["tool_requests", "breadcrumb", INVOKE, "requestId", "\"tool\"", "'tool'", "{tool:"].iter().any(|key| text.contains(key))
+    // Code and style sheets have words in brackets as well, so that a bare word is no sign.
+    let signs = [
+        "tool_requests",
+        INVOKE,
+        "\"breadcrumb\"",
+        "'breadcrumb'",
+        "requestId\"",
+        "requestId'",
+        "requestId:",
+        "\"tool\"",
+        "'tool'",
+        "{tool:",
+    ];
+    signs.iter().any(|sign| text.contains(sign))
 }
 
 /// Whether the answer consists of an object that ends within `open`, its text from the first bracket on.
@@ -146,7 +171,7 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
                 None => return Err(format!("\"schema_name\" is missing; send \"{ANSWER}\"")),
             }
             if value.get("tool_requests").is_some() || breadcrumb.contains_key("tool_requests") {
-                return Err("\"tool_requests\" belongs into \"context\"".to_owned());
+                return Err("\"tool_requests\" belongs in \"context\"".to_owned());
             }
             match breadcrumb.get("context") {
                 Some(Value::Object(context)) => answer(context),
@@ -156,7 +181,7 @@ fn envelope(value: &Value) -> Result<(String, Vec<Value>), String> {
         Some(Value::String(action)) if action == INVOKE => Ok((String::new(), vec![value.clone()])),
         Some(action) => Err(format!("the action {} is unknown; send \"create\"", preview(action))),
         None if is_breadcrumb(value) => Err("\"action\": \"create\" is missing".to_owned()),
-        None if is_request(value) => Err("a call belongs into the list \"tool_requests\"".to_owned()),
+        None if is_request(value) => Err("put the call into the list \"tool_requests\"".to_owned()),
         None => match value {
             Value::Object(context) if !context.contains_key("breadcrumb") => answer(context),
             _ => Err("\"action\": \"create\" is missing".to_owned()),

@@ -1,12 +1,10 @@
 //! Universal invocation (seeds 000 and 001): any model that can write JSON uses tools.
 //!
 //! [`Universal`] wraps a model. It sends calls and results as text and offers no tools; it reads calls from the text of
-//! the answer. [`about_tools`] is the text that explains this to the model, with the catalog of its tools. It follows the
-//! system prompt.
+//! the answer. The system prompt explains this to the model: see `baton_config::render_prompt`.
 //!
 //! JSON that a model copies word for word from a document, a result or a request is *not* an answer and is never executed.
 
-mod catalog;
 mod copied;
 mod envelope;
 mod noise;
@@ -28,7 +26,6 @@ use self::requests::call_of;
 use crate::error::ModelError;
 use crate::model::{Attempt, ContentSource, Model};
 
-pub use catalog::about_tools;
 pub(crate) use copied::is_copied;
 pub(crate) use noise::{Found, values};
 

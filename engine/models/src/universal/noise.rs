@@ -38,13 +38,13 @@ pub(crate) fn values(text: &str) -> Values<'_> {
         };
         let end = start + length;
         // Prose may have brackets too. What they enclose is prose as well: nothing within it is at the top level.
-        match serde_json::from_str::<Value>(&strict(&text[start..end])) {
+        match read(&text[start..end]) {
             Ok(value) => {
                 let before = text[..start].trim_end().chars().next_back();
                 let is_quoted = matches!(before, Some(mark @ ('"' | '\'')) if text[end..].trim_start().starts_with(mark));
                 values.found.push(Found { text: &text[start..end], value, is_quoted });
             }
-            Err(error) => values.unreadable.push((&text[start..end], error.to_string())),
+            Err(reason) => values.unreadable.push((&text[start..end], reason)),
         }
         at = end;
     }
@@ -53,6 +53,24 @@ pub(crate) fn values(text: &str) -> Values<'_> {
     }
     values.fences = values.fences.div_ceil(2);
     values
+}
+
+/// Returns the value of `text`, or the reason why it is not JSON.
+fn read(text: &str) -> Result<Value, String> {
+    let text = strict(text);
+    let value = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string())?;
+    // Of equal keys the parser keeps the last. A call must not be lost, or get another input, without a word.
+    let colons = tokens(&text).filter(|token| token.kind == Kind::Code).map(|token| token.text.matches(':').count());
+    if colons.sum::<usize>() == members(&value) { Ok(value) } else { Err("a key occurs twice in an object".to_owned()) }
+}
+
+/// Returns the number of members of all objects in `value`.
+fn members(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => values.iter().map(members).sum(),
+        Value::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
+        _ => 0,
+    }
 }
 
 /// Returns the number of bytes up to the end of the value that begins `text`; `None` if it has no end.
@@ -91,7 +109,9 @@ fn strict(text: &str) -> String {
                 for each in token.text.chars() {
                     if matches!(each, '}' | ']') {
                         let kept = strict.trim_end().len();
-                        if strict[..kept].ends_with(',') {
+                        // Without an element before it, the comma is a fault.
+                        let before = strict[..kept].strip_suffix(',').map(str::trim_end);
+                        if before.is_some_and(|before| !before.ends_with([',', '[', '{', ':'])) {
                             strict.truncate(kept - 1);
                         }
                     }
@@ -182,6 +202,14 @@ mod tests {
         let found = |text: &str| values(text).found.into_iter().map(|found| found.value).collect::<Vec<_>>();
         assert_eq!(found(r#"{"sql": "city = \'Cairo\'", "a": "\\'\"\n"}"#), [json!({"sql": "city = 'Cairo'", "a": "\\'\"\n"})]);
         assert!(found(r#"{"a": "\é"}"#).is_empty() && found(r#"{"a": "\"#).is_empty());
+    }
+
+    #[test]
+    fn no_key_and_no_element_is_lost() {
+        for text in [r#"{"a": 1, "b": {"c": [], "c": 2}}"#, r#"{"a": [,]}"#, r#"{"a": [1,,]}"#, r#"{,}"#] {
+            let values = values(text);
+            assert_eq!((values.found.len(), values.unreadable.len()), (0, 1), "{text}");
+        }
     }
 
     #[test]

@@ -59,12 +59,13 @@ fn input_of(request: &Value) -> Result<Parts, String> {
     if !request["tool"].is_string() {
         return Err("\"tool\" is missing or not a string".to_owned());
     }
+    // A misspelled input must not run as an empty one, and a misspelled configuration not as none.
+    if let Some(key) = object.keys().find(|key| !REQUEST_KEYS.contains(&key.as_str())) {
+        let key = preview(&Value::from(key.as_str()));
+        return Err(format!("the key {key} is unknown; a request has \"{}\"", REQUEST_KEYS[1..].join("\", \"")));
+    }
     let input = match request.get("input") {
-        None | Some(Value::Null) => match object.keys().find(|key| !REQUEST_KEYS.contains(&key.as_str())) {
-            // A misspelled input must not run as an empty one.
-            Some(key) => return Err(format!("the key {} is unknown; \"input\" is missing", preview(&Value::from(key.as_str())))),
-            None => Map::new(),
-        },
+        None | Some(Value::Null) => Map::new(),
         Some(Value::Object(input)) => input.clone(),
         Some(Value::String(_)) => return Err("\"input\" is a string; send the object itself".to_owned()),
         Some(other) => return Err(format!("\"input\" is an object, not {}", preview(other))),

@@ -165,10 +165,10 @@ fn an_envelope_that_cannot_be_used_teaches_why() {
         (
             json!({"action": "create", "breadcrumb": {"schema_name": "agent.response.v1", "context": {}}, "tool_requests": []})
                 .to_string(),
-            "belongs into \"context\"",
+            "belongs in \"context\"",
         ),
-        (json!({"name": "calculator", "arguments": {"expression": "1"}}).to_string(), "belongs into the list"),
-        (sum().to_string(), "belongs into the list \"tool_requests\""),
+        (json!({"name": "calculator", "arguments": {"expression": "1"}}).to_string(), "put the call into the list"),
+        (sum().to_string(), "put the call into the list \"tool_requests\""),
         (format!("{}\n{}", sum(), sum()), "several JSON objects"),
         (json!({"action": "delete"}).to_string(), "the action \"delete\" is unknown"),
         (json!({"breadcrumb": {}}).to_string(), "\"action\": \"create\" is missing"),

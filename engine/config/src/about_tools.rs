@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_types::config::{Agent, Catalog, INVOCATION_NOTE, Invocation, Tool, catalog_header};
+use baton_types::tool_type::Then;
 
 /// The explanation of answers, calls and results. It names no task.
 const STANDARD: &str = include_str!("standard.txt");
@@ -11,11 +12,11 @@ const STANDARD: &str = include_str!("standard.txt");
 const STANDARD_TITLE: &str = "Tool Invocation Format";
 
 /// Availability of a tool after its description, where requests offer it.
-const OFFERED_NEXT: &str = " It can be called from your next answer on.";
+const OFFERED_NEXT: &str = " The described tools can be called from your next answer on.";
 
 /// Returns the text about tools that follows the system prompt of `agent`: the standard where it is needed, and the list of
 /// tools where requests do not offer all of them.
-pub fn about_tools(agent: &Agent) -> String {
+pub(crate) fn about_tools(agent: &Agent) -> String {
     match (agent.invocation, agent.catalog) {
         (Invocation::Native, Catalog::Full) => String::new(),
         (Invocation::Native, Catalog::Discover) => {
@@ -29,7 +30,17 @@ pub fn about_tools(agent: &Agent) -> String {
             for tool in agent.tools.values() {
                 writeln!(text, "{}", tool.catalog_line()).expect("a string takes all text");
                 if catalog == Catalog::Full || tool.is_known_at_once() {
-                    writeln!(text, "  input: {}", tool.definition.input_schema.text()).expect("a string takes all text");
+                    let definition = agent.answering.iter().find(|plain| plain.id == tool.id).unwrap_or(&tool.definition);
+                    writeln!(text, "  input: {}", definition.input_schema.text()).expect("a string takes all text");
+                }
+                // The prompt is that of tasks and of questions to the agent.
+                if let Some(schema) = agent.result_schema.as_ref().filter(|_| tool.tool_type.behavior().then == Then::Stop) {
+                    let schema = schema.json().text();
+                    writeln!(
+                        text,
+                        "  schema of your result: {schema}. An answer to a question has the schema of the question instead."
+                    )
+                    .expect("a string takes all text");
                 }
             }
             text += &agent.configuration_lines();
@@ -44,7 +55,10 @@ pub fn about_tools(agent: &Agent) -> String {
 fn describing(agent: &Agent, next: &str) -> String {
     let describing = agent.tools.values().find(|tool| tool.describes_tools);
     let text = |tool: &std::sync::Arc<Tool>| {
-        format!("\nBefore the first use of a tool without input here, call {} with {{\"tools\": [\"name\"]}}.{next}\n", tool.id)
+        format!(
+            "\nBefore you first call a tool whose input is not shown above, call {} with {{\"tools\": [\"name\"]}}.{next}\n",
+            tool.id
+        )
     };
     describing.map(text).unwrap_or_default()
 }
