@@ -80,6 +80,18 @@ async fn a_tool_may_be_called_before_it_is_described() {
 }
 
 #[tokio::test]
+async fn a_call_refused_for_its_input_learns_the_schema() {
+    let wrong = calls(&[("calculator", json!({"sum": "6 * 7"}))]);
+    let (finished, _) = run("native", json!({"catalog": "discover"}), vec![wrong, handoff("done", &[])]).await;
+    let error = finished.entries.iter().find_map(|recorded| match &recorded.entry {
+        Entry::CallRefused(refused) => Some(&refused.error),
+        _ => None,
+    });
+    let detail = error.expect("the call is refused").detail.value();
+    assert_eq!(detail["input_schema"]["required"], json!(["expression"]), "{detail}");
+}
+
+#[tokio::test]
 async fn a_call_that_names_no_tool_learns_the_names() {
     let turns = vec![describe(&["spell"]), handoff("done", &[])];
     let (finished, received) = run("native", json!({"catalog": "discover"}), turns).await;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::configuration::naming;
 use crate::fault::{Fault, FaultKind};
 use crate::form::{AgentForm, FullGrantForm, GrantForm, PromptForm, SelectorForm};
-use crate::handoff::with_result_schema;
+use crate::handoff::{can_match, with_result_schema};
 use crate::loader::{Loader, Read, ReadAgent};
 use crate::models::unknown_provider;
 use crate::price::money_limit;
@@ -152,22 +152,17 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Reports a schema of results that no result of the agent's handoff can meet, because that is an object.
+    /// Reports a schema of results that no result of the agent's handoff can match.
     fn check_handed_off(&mut self, tools: &BTreeMap<ToolId, Arc<Tool>>, schema: Option<&Schema>, text: &Text<'s>) {
-        let kind = schema.and_then(|schema| schema.json().value().get("type").cloned());
-        let allows_objects = match &kind {
-            Some(Value::String(kind)) => kind == "object",
-            Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
-            _ => true,
-        };
-        let takes_objects = |tool: &&Arc<Tool>| {
-            tool.tool_type == ToolType::Handoff
-                && tool.definition.input_schema.value().pointer("/properties/result/type").is_some_and(|kind| kind == "object")
-        };
-        if let (false, Some(tool)) = (allows_objects, tools.values().find(takes_objects)) {
+        let Some(schema) = schema else { return };
+        let handoffs = tools.values().filter(|tool| tool.tool_type == ToolType::Handoff);
+        if let Some(tool) = handoffs.into_iter().find(|tool| !can_match(tool, schema)) {
             let message = format!("no result of tool \"{}\" matches the \"result_schema\"", tool.id);
             let fault = text.fault(FaultKind::BadSchema, "/result_schema/type", Spot::Value, message);
-            self.faults.push(fault.expected("\"object\", or an agent without this tool, whose text is the result"));
+            self.faults
+                .push(fault.expected(
+                    "the type that this tool's \"result\" has, or an agent without the tool, whose text is the result",
+                ));
         }
     }
 

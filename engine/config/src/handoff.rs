@@ -44,6 +44,24 @@ pub(crate) fn with_result_schema(tool: &Tool, schema: &Schema) -> Option<Arc<Too
     compile(Target::Anthropic, &definition).is_ok().then(|| Arc::new(definition))
 }
 
+/// Whether some result of `tool` can match `schema`, by the types of both.
+pub(crate) fn can_match(tool: &Tool, schema: &Schema) -> bool {
+    let input = tool.definition.input_schema.value();
+    let (own, wanted) = (input.pointer("/properties/result").map(types).unwrap_or_default(), types(&schema.json().value()));
+    own.is_empty() || wanted.is_empty() || own.iter().any(|kind| wanted.contains(kind))
+}
+
+/// Returns the types that `schema` names; none if it allows all.
+fn types(schema: &Value) -> Vec<String> {
+    let names = match schema.get("type") {
+        Some(Value::Array(names)) => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+        None => &[],
+    };
+    // Whole numbers are numbers.
+    names.iter().filter_map(Value::as_str).map(|name| if name == "integer" { "number" } else { name }.to_owned()).collect()
+}
+
 /// Whether `schema` means the same in another place: it has no names of its own, and refers to `$defs` of the root only.
 fn is_movable(schema: &Value) -> bool {
     match schema {

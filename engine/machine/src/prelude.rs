@@ -4,7 +4,7 @@ pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 
 pub(crate) use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode, ModelCall};
-pub(crate) use baton_types::config::{Agent, Approver, Configs, Tool};
+pub(crate) use baton_types::config::{Agent, Approver, Catalog, Configs, Tool};
 pub(crate) use baton_types::document::{DocumentRef, DocumentVersion, Documents, Write};
 pub(crate) use baton_types::entry::{
     CallFinished, CallRefused, CallStarted, Concern, Control, ControlAction, Entry, FinalState, Holder, Master, ModelAnswered,

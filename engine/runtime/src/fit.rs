@@ -43,7 +43,11 @@ pub(crate) fn unfit_tools(
     for agent in configs.agents.values().filter(|agent| agent.invocation == Invocation::Native) {
         let own = stand_in.unwrap_or(&agent.model);
         for model in std::iter::once(own).chain(configs.job.fallbacks(own).iter().map(String::as_str)) {
-            for fault in turned_down(model, agent.offer_of(|_| true).tools(), &agent.settings) {
+            let mut faults = turned_down(model, agent.offered.tools(), &agent.settings);
+            // Tools that the agent discovers are offered a few at a time, so that their number has no limit.
+            let discovered = agent.offer_of(|tool| agent.is_offered_described_tools() && !tool.is_known_at_once());
+            faults.extend(discovered.iter().flat_map(|tool| turned_down(model, std::slice::from_ref(tool), &agent.settings)));
+            for fault in faults {
                 if unfit.iter().all(|known| known.fault != fault) {
                     unfit.push(UnfitTool { fault, agent: agent.id.clone(), model: model.to_owned() });
                 }

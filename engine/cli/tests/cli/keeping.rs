@@ -81,6 +81,22 @@ fn verify_walks_the_timeline_of_a_run() {
 }
 
 #[test]
+fn verify_renders_prompts_with_the_list_of_tools() {
+    let folder = Folder::new();
+    for (name, key, value) in [("universal", "invocation", "universal"), ("discovering", "catalog", "discover")] {
+        let handoff = json!({"tool": "handoff", "input": {"result": {"summary": "Done."}}});
+        let script = json!({"lead": {"turns": [{"calls": [handoff]}]}});
+        folder.job(name, &[("lead", &["echo", "handoff"])], script, json!({}));
+        let place = format!("{name}/agents/lead.json");
+        let mut agent: serde_json::Value = serde_json::from_str(&folder.read(&place)).unwrap();
+        agent[key] = json!(value);
+        folder.write(&place, agent.to_string());
+        folder.baton(&["run", name]).exits(0);
+        folder.baton(&["verify", "@last"]).exits(0).says("holds");
+    }
+}
+
+#[test]
 fn verify_says_what_is_wrong_with_the_store() {
     let folder = Folder::new();
     let [echoing, _, _] = <[String; 3]>::try_from(three_runs(&folder)).unwrap();

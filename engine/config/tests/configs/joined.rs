@@ -68,6 +68,19 @@ fn a_handoff_of_tasks_shows_the_schema_of_results_and_that_of_questions_does_not
 }
 
 #[test]
+fn a_schema_of_results_that_no_handoff_can_meet_is_a_fault() {
+    for (schema, is_sound) in
+        [(r#"{"type": "string"}"#, false), (r#"{"type": ["object", "null"]}"#, true), (r#"{"required": ["a"]}"#, true)]
+    {
+        let schema = format!("\"result_schema\": {schema}, \"tools\": [");
+        let loaded = sound().edited("agents/lead.json", r#""tools": ["#, &schema).load();
+        assert_eq!(loaded.is_ok(), is_sound, "{schema}");
+        let text = loaded.err().map(|faults| format!("{faults:?}")).unwrap_or_default();
+        assert!(is_sound || text.contains("no result of tool \\\"handoff\\\" matches"), "{text}");
+    }
+}
+
+#[test]
 fn every_agent_is_a_tool_that_a_file_may_refine() {
     let refined = r#"{ "tool_id": "route_to_counter", "description": "Have words counted", "limits": { "turns": 3 } }"#;
     let configs = sound().with(Role::Tool, "tools/route_to_counter.json", refined).load().unwrap();

@@ -77,7 +77,7 @@ pub(crate) const HANDOFF: &str = r#"{
   "type": "handoff",
   "description": "Finish",
   "parameters": {
-    "result": { "type": "string", "description": "The result", "required": true },
+    "result": { "type": "object", "description": "The result", "required": true },
     "documents": { "type": "array", "items": { "type": "string" }, "description": "Paths", "required": false }
   }
 }"#;

@@ -97,7 +97,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         return Ok(Checked::Repeats(earlier));
     }
     if let Err(faults) = tool.input.check(&input) {
-        return Err(invalid_input(tool, &faults));
+        return Err(invalid_input(agent, tool, &faults));
     }
     check_configuration(agent, tool, asked)?;
     if row.then == Then::Stop {
@@ -230,11 +230,15 @@ fn readable(asked: &ModelCall) -> Result<Value, CallError> {
 }
 
 /// Returns the error for an input that breaks the tool's schema: the faults, and a valid example if the tool has one.
-fn invalid_input(tool: &Tool, faults: &[baton_types::schema::SchemaFault]) -> CallError {
+fn invalid_input(agent: &Agent, tool: &Tool, faults: &[baton_types::schema::SchemaFault]) -> CallError {
     let first = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
     let mut detail = json!({"faults": faults});
     if let Some(example) = tool.examples.first() {
         detail["valid_example"] = example.input.clone();
+    }
+    // The agent may have called the tool without its definition.
+    if agent.catalog == Catalog::Discover && !tool.is_known_at_once() {
+        detail["input_schema"] = tool.definition.input_schema.value();
     }
     CallError::new(ErrorCode::InvalidInput, format!("the input of {} is invalid: {}", tool.id, bounded(&first)))
         .with_detail(detail)

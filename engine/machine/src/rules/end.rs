@@ -4,7 +4,8 @@
 //!    turns, the result is `partial`.
 //! 2. In a last turn without a handoff the task ends `partial`, with the turn's text as its output.
 //! 3. A result whose `after_execution` is `terminate` ends the task.
-//! 4. If every result went to the user, the task ends with the turn's message and the outputs.
+//! 4. If every result went to the user, the task ends with the turn's message and the outputs, unless its result must match a
+//!    schema of the agent.
 //! 5. Otherwise the agent is asked again.
 
 use crate::prelude::*;
@@ -30,7 +31,8 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
         (None, None) => {
             if let Some(result) = terminating_result(calls) {
                 draft.then(Step::end(task, result));
-            } else if calls.iter().all(|call| call.finish().is_some_and(|finish| finish.to_user)) {
+            } else if calls.iter().all(|call| call.finish().is_some_and(|finish| finish.to_user)) && !promises_result(draft, task)
+            {
                 let results = calls.iter().filter_map(|call| call.finish()?.result.as_ref());
                 let outputs: Vec<Value> = results.map(|result| result.output.value()).collect();
                 let output = json!({"message": calls.text, "outputs": outputs});
@@ -39,6 +41,11 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
             // Otherwise the task is ready, and its model is asked again when limits admit it.
         }
     }
+}
+
+/// Whether the result of `task` must match the schema of its agent's results, which a message with outputs does not.
+fn promises_result(draft: &Draft<'_>, task: TaskIndex) -> bool {
+    draft.task(task).kind != TaskKind::Question && draft.agent(task).result_schema.is_some()
 }
 
 /// Returns the result of a terminating turn. Its output is that of the first terminating call. Its status is the first status

@@ -189,6 +189,15 @@ fn results_that_all_go_to_the_user_end_the_task_with_message_and_outputs() {
 }
 
 #[test]
+fn an_agent_whose_results_have_a_schema_is_asked_again_after_results_for_the_user() {
+    let draft =
+        job([agent("root", "work").result_schema(json!({"type": "object", "required": ["total"]}))]).tools([function("work")]);
+    let turns = [turn([to_user(call("work", "a"))]), turn([handoff(json!({"total": 7}))])];
+    let sim = Sim::new(&draft).agent("root", turns).start();
+    assert_eq!((self::turns(&sim), root_result(&sim).2.as_str()), (2, r#"{"total":7}"#));
+}
+
+#[test]
 fn one_result_that_returns_prompts_the_agent() {
     for mixture in [
         vec![to_user(call("work", "a")), call("work", "b")],

@@ -3,6 +3,7 @@
 use baton_types::call::{CallError, CallStatus, ErrorCode, ModelCall};
 use baton_types::entry::Entry;
 use baton_types::event::Outcome;
+use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::message::Part;
 use baton_types::model::ModelTurn;
@@ -57,6 +58,14 @@ fn a_repeated_request_gets_the_stored_result_and_is_not_executed_again() {
     let hints: Vec<bool> =
         parts.filter_map(|part| if let Part::Result { hint, .. } = part { Some(hint.is_some()) } else { None }).collect();
     assert_eq!(hints, [false, true, false, true, false], "the agent learns that nothing was executed");
+}
+
+#[test]
+fn the_order_of_keys_makes_no_other_request() {
+    let asked = |input| with_id("a", ModelCall::new("work", input));
+    let [one, other] = [r#"{"mark":"x","more":{"a":1,"b":2}}"#, r#"{"more":{"b":2,"a":1},"mark":"x"}"#];
+    let sim = ended(&worker(), [one, other].map(|input| turn([asked(Json::from(input.parse::<serde_json::Value>().unwrap()))])));
+    assert_eq!(["0/1.1", "0/2.1"].map(|call| sim.executions(call)), [1, 0]);
 }
 
 #[test]

@@ -186,9 +186,29 @@ fn an_envelope_that_cannot_be_used_teaches_why() {
         (request(&|request| request["requestId"] = json!(["a"])), "\"requestId\" is a string"),
         (request(&|request| request["requestId"] = json!("a".repeat(129))), "at most 128 characters"),
         (request(&|request| request["config_id"] = json!(7)), "\"config_id\" is a string, not 7"),
+        (request(&|request| request["configId"] = json!("fast")), "the key \"configId\" is unknown"),
+        (short.replace("\"tool\":", "\"tool\": \"echo\", \"tool\":"), "a key occurs twice"),
+        (format!("{}, \"tool_requests\": []}}", &short[..short.len() - 1]), "a key occurs twice"),
+        ("{\"message\": \"I list.\", \"tool_requests\": [,]}".to_owned(), "the JSON cannot be read"),
+        (json!({"message": "I list.", "tool_calls": [{"tool": "list_files"}]}).to_string(), "the key \"tool_calls\" is unknown"),
+        (json!({"message": "I list.", "Tool_Requests": [{"Tool": "echo"}]}).to_string(), "the key \"Tool_Requests\" is unknown"),
+        (json!({"tool": "echo", "args": {"message": "x"}}).to_string(), "put the call into the list"),
     ] {
         let found = teaches(&text);
         assert!(found.contains(reason), "{text}\nteaches {found:?}");
+    }
+}
+
+#[test]
+fn code_and_data_in_brackets_are_no_envelopes() {
+    for text in [
+        "The fix is `{ const requestId = 5; }`.",
+        "Use `.nav { breadcrumb: none }` in the style sheet.",
+        r#"{"tools_used": [{"tool": "hammer", "input": "nail"}]}"#,
+        r#"{"tool": "hammer"}"#,
+    ] {
+        let answer = turn(text);
+        assert!(answer.calls.is_empty() && answer.text == text, "{answer:?}");
     }
 }
 

@@ -89,6 +89,7 @@ impl Tool {
         for name in input.get(TOOLS).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
             let is_named = |tool: &&Arc<Tool>| tool.definition.name.as_deref() == Some(name);
             match agent.tools.get(name).or_else(|| agent.tools.values().find(is_named)) {
+                Some(tool) if known.iter().any(|other: &&Arc<Tool>| other.id == tool.id) => {}
                 Some(tool) => known.push(tool),
                 None => unknown.push(name.to_owned()),
             }

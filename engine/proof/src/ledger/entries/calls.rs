@@ -175,7 +175,7 @@ impl Ledger {
             call.task == finished.task
                 && call.asked.provider_id.is_some()
                 && call.asked.provider_id == asked.provider_id
-                && (&call.asked.tool, &call.asked.input) == (&asked.tool, &asked.input)
+                && (&call.asked.tool, call.asked.input.value()) == (&asked.tool, asked.input.value())
                 && call.result.as_ref() == Some(&finished.result)
         });
         self.rule(same && *earlier != finished.call, Invariant::NoEffectTwice, || {
