@@ -1,12 +1,12 @@
-"""Writes language models of a few hundred kilobytes: Llama's architecture, random weights, a vocabulary made from a few texts.
+"""Writes a language model of a few hundred kilobytes: Llama's architecture, random weights, a vocabulary made from a few texts.
 
-    tiny_model.py OUT SEED,SEED,... FOLDER...
+    tiny_model.py FILE SEED FOLDER...
 
-writes OUT/tiny-SEED.gguf for each seed. The same seed, folders and packages give the same bytes. It knows nothing and says nothing
-of sense, but it is a model as servers load them: bytes and merged pairs of them as tokens (so that a token is a few bytes of the texts in FOLDER), the marks of ChatML, and
-answers that come to an end. For the last, the first number of every state is held constant, which makes the first column of the output
-a bias: towards the end of the answer, towards what closes strings, lists and objects under a grammar, towards the `functions.` with
-which the server begins a call that the model may choose, and towards tools whose names begin with `route`.
+The same seed, folders and packages give the same bytes. It knows nothing and says nothing of sense, but it is a model as servers
+load them: bytes and merged pairs of them as tokens (so that a token is a few bytes of the texts in FOLDER), the marks of ChatML,
+and answers that come to an end. For the last, the first number of every state is held constant, which makes the first column of
+the output a bias: towards the end of the answer, towards the mark that begins calls, towards what closes strings, lists and
+objects under a grammar, and towards tools whose names begin with `route`.
 """
 
 import re
@@ -18,22 +18,26 @@ import gguf
 import numpy
 
 MERGES, WIDTH, HEADS, LAYERS, INNER, WINDOW = 400, 32, 2, 2, 64, 32_768
-START, END, NOTHING = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
-TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-)
+# The first tokens. `llamacpp.rs` has the numbers of END and CALLS.
+NOTHING, START, END, CALLS, CALLED = MARKS = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_calls>", "</tool_calls>"
+# Calls are a list of objects between marks, from which the server derives its grammar.
+TEMPLATE = """\
+{%- for tool in tools or [] %}{{ '<|im_start|>system\n' + (tool | tojson) + '<|im_end|>\n' }}{% endfor %}\
+{%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + (message.content or '') }}\
+{%- for call in message.tool_calls or [] %}{{ '<tool_calls>[' if loop.first else ', ' }}\
+{{ '{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}' }}\
+{{ ']</tool_calls>' if loop.last }}{% endfor %}\
+{{ '<|im_end|>\n' }}{% endfor %}\
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
 
 
-def main(out, seeds, folders):
-    texts = [file.read_text() for folder in folders for file in sorted(Path(folder).rglob("*")) if file.suffix in (".json", ".csv")]
-    tokens, merges = vocabulary(texts)
-    for seed in seeds:
-        write(Path(out) / f"tiny-{seed}.gguf", seed, tokens, merges)
+def main(file, seed, folders):
+    texts = [path.read_text() for folder in folders for path in sorted(Path(folder).rglob("*")) if path.suffix in (".json", ".csv")]
+    write(file, seed, *vocabulary(texts))
 
 
 def write(path, seed, tokens, merges):
-    """Writes the model of one seed."""
+    """Writes the model to `path`."""
     chance = numpy.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny")
@@ -50,7 +54,7 @@ def write(path, seed, tokens, merges):
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
-    writer.add_token_types([gguf.TokenType.CONTROL if token in (START, END, NOTHING) else gguf.TokenType.NORMAL for token in tokens])
+    writer.add_token_types([kind(token) for token in tokens])
     writer.add_token_merges(merges)
     writer.add_bos_token_id(tokens.index(NOTHING))
     writer.add_eos_token_id(tokens.index(END))
@@ -81,7 +85,7 @@ def vocabulary(texts):
         for parts in spelt.values():
             merge(parts, first, second)
     made = [merged.replace(" ", "") for merged in merges]
-    return [*letters, *dict.fromkeys(made), START, END, NOTHING], merges
+    return [*MARKS, *letters, *dict.fromkeys(made)], merges
 
 
 def merge(parts, first, second):
@@ -130,19 +134,30 @@ def tensors(chance, tokens):
     yield "output.weight", output
 
 
+def kind(token):
+    """The marks of calls are text, because the server reads them from the answer."""
+    if token in (CALLS, CALLED):
+        return gguf.TokenType.USER_DEFINED
+    return gguf.TokenType.CONTROL if token in MARKS else gguf.TokenType.NORMAL
+
+
 def bias(token):
     """How much a token is preferred whatever was said before."""
-    if token == END:
-        return 0.9
     if token in (START, NOTHING):
         return -5.0
-    if "functions".startswith(token) or "route".startswith(token):
+    if token == END:
+        return 0.9
+    if token == CALLS:
+        return 0.7
+    if "route".startswith(token):
         return 0.5
     # The closers of JSON, alone or with more; then whatever is plain text before the halves of other characters.
+    if token in ('"', "]", "}"):
+        return 1.0
     if token[0] in '"]}':
         return 0.6
     return 0.0 if token.isascii() else -1.0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], [int(seed) for seed in sys.argv[2].split(",")], sys.argv[3:])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

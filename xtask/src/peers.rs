@@ -6,6 +6,7 @@
 
 mod environment;
 mod litellm;
+mod llama_server;
 mod llamacpp;
 mod program;
 mod qwen;
@@ -43,9 +44,9 @@ pub(crate) struct Options {
 enum Peer {
     /// LiteLLM's proxy, whose answers a config defines.
     Litellm,
-    /// llama.cpp, with a model of random weights.
+    /// llama.cpp's own server, with a model of random weights.
     Llamacpp,
-    /// llama.cpp with a small real model; only if it is named, because it takes hours.
+    /// The same server with a small real model; only if it is named, because it takes hours.
     Qwen,
 }
 

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::text::{Text, escaped_json};
+use crate::text::{Text, escaped_json, escaped_json_line};
 use crate::versioned::Versioned;
 
 /// The form of a command's result.
@@ -50,10 +50,10 @@ impl Screen {
     /// Prints one JSON value that has a form of its own, such as a schema.
     pub(crate) fn value<T: Serialize>(self, value: &T) -> Result<(), Failure> {
         let json = match self.output {
-            Output::Ndjson => serde_json::to_string(value),
-            Output::Text | Output::Json => serde_json::to_string_pretty(value),
+            Output::Ndjson => serde_json::to_string(value).map(escaped_json_line),
+            Output::Text | Output::Json => serde_json::to_string_pretty(value).map(escaped_json),
         };
-        let json = escaped_json(json.map_err(io::Error::from)?);
+        let json = json.map_err(io::Error::from)?;
         let mut out = io::stdout().lock();
         out.write_all(json.as_bytes())?;
         out.write_all(b"\n")?;
@@ -124,7 +124,7 @@ impl JsonList {
             return self.screen.value(value);
         }
         let before = if std::mem::take(&mut self.is_empty) { "[\n  " } else { ",\n  " };
-        // Line breaks inside texts are escaped, so every line break here belongs to the layout.
+        // Line breaks inside texts are escaped, so every line break here is between tokens.
         let value = escaped_json(serde_json::to_string_pretty(value).map_err(io::Error::from)?).replace('\n', "\n  ");
         let mut out = io::stdout().lock();
         out.write_all(before.as_bytes())?;

@@ -55,7 +55,7 @@ impl Text {
 
     /// Returns the JSON of `value` on one line.
     pub(crate) fn json_line(value: &impl Serialize) -> Self {
-        Self(escaped_json(serde_json::to_string(value).unwrap_or_default()))
+        Self(escaped_json_line(serde_json::to_string(value).unwrap_or_default()))
     }
 
     /// Joins `texts` with `separator` between them.
@@ -221,22 +221,31 @@ pub(crate) fn is_plain(value: &str) -> bool {
     !value.chars().any(is_hidden)
 }
 
-/// Returns `json` with hidden characters escaped, such as `\u001b`. They occur only inside strings, so the value is the same.
+/// Returns `json` with hidden characters escaped, such as `\u001b`. Tabs and carriage returns become spaces. A value keeps the
+/// white space between its tokens that a model wrote; everywhere else, hidden characters occur only inside strings. So the value
+/// is the same.
 pub(crate) fn escaped_json(json: String) -> String {
     if !json.chars().any(|character| is_hidden(character) && character != '\n') {
         return json;
     }
     let mut text = String::with_capacity(json.len() + 16);
     for character in json.chars() {
-        if is_hidden(character) && character != '\n' {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                let _infallible = write!(text, "\\u{unit:04x}");
+        match character {
+            '\t' | '\r' => text.push(' '),
+            _ if is_hidden(character) && character != '\n' => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    let _infallible = write!(text, "\\u{unit:04x}");
+                }
             }
-        } else {
-            text.push(character);
+            _ => text.push(character),
         }
     }
     text
+}
+
+/// Returns `json` as [`escaped_json`] does, on one line.
+pub(crate) fn escaped_json_line(json: String) -> String {
+    escaped_json(json).replace('\n', " ")
 }
 
 fn push_line(text: &mut String, line: &str) {
@@ -336,6 +345,19 @@ mod tests {
             let safe = escaped_json(json);
             assert!(is_plain(&safe.replace('\n', "")), "{safe:?}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn white_space_between_tokens_breaks_neither_json_nor_its_line() {
+        let kept = "{\"a\"\r\n\t:\t[\"b\\t\"\n]}";
+        let value = serde_json::value::RawValue::from_string(kept.to_owned()).unwrap();
+        let read = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+        let line = Text::json_line(&value);
+        assert!(is_plain(line.as_str()), "{line:?}");
+        for text in [line, Text::json(&value)] {
+            assert!(is_plain(&text.as_str().replace('\n', "")), "{text:?}");
+            assert_eq!(read(text.as_str()), read(kept));
         }
     }
 }

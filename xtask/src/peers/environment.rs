@@ -21,8 +21,8 @@ pub(crate) struct Environment {
 }
 
 impl Installer<'_> {
-    /// Returns the environment of the server `name` with the packages that `requirements` pins. `variables` are what their builds need.
-    pub(crate) fn environment(&self, name: &str, requirements: &str, variables: &[(&str, &str)]) -> anyhow::Result<Environment> {
+    /// Returns the environment of the server `name` with the packages that `requirements` pins.
+    pub(crate) fn environment(&self, name: &str, requirements: &str) -> anyhow::Result<Environment> {
         let environment = Environment { folder: self.work.join(name) };
         let (venv, pinned) = (environment.folder.join("venv"), environment.folder.join("requirements.txt"));
         let stamp = venv.join("installed.txt");
@@ -48,7 +48,6 @@ impl Installer<'_> {
         run(make, &format!("{} -m venv", self.python))?;
         let mut install = environment.python();
         install.args(["-m", "pip", "install", "--disable-pip-version-check", "--requirement"]).arg(&pinned);
-        install.envs(variables.iter().copied());
         run(install, "pip install")?;
         std::fs::write(&stamp, requirements)?;
         Ok(environment)

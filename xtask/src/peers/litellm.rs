@@ -54,7 +54,7 @@ struct Expected {
 
 /// Tries every case.
 pub(crate) fn check(installer: &Installer<'_>, program: &Program) -> anyhow::Result<Checked> {
-    let environment = installer.environment(NAME, REQUIREMENTS, &[])?;
+    let environment = installer.environment(NAME, REQUIREMENTS)?;
     let scripts = program.folder().join("scripts");
     let baseline = program.run("q3-by-script", Path::new(Q3), &[])?;
     ensure!(baseline.exit == Some(0), "{Q3} does not succeed by its own script: {}", baseline.stderr);

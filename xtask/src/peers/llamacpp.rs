@@ -1,82 +1,72 @@
-//! llama.cpp behind the server of `llama-cpp-python`, with models of random weights that `tiny_model.py` makes.
+//! llama.cpp's own server, with a model of random weights that `tiny_model.py` makes.
 //!
 //! The answers are random on purpose: a grammar makes their calls match the schemas of tools, and everything else is
-//! arbitrary. Random calls may fail; runs must not hang, report wrong results or break. The server has further habits:
-//! it interrupts a stream when another request comes. It cuts a stream off instead of reporting an error. It rejects
-//! messages without content.
+//! arbitrary. Random calls may fail; runs must not hang, report wrong results or break. Where a case needs a length or an
+//! alphabet, a grammar in its settings defines the text.
+//!
+//! The server has habits of its own. It ignores a `tool_choice` that names a function. So a call is forced by `required` and
+//! one offered tool. Its limits of tokens cut calls off, and it returns the halves. A request that finds no free slot waits
+//! without an answer. Streams end with their answer or with the server, never for another request.
 
 mod jobs;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::ensure;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use self::Expected::{Anything, Done, Failed};
+use self::Expected::{Anything, Cut, Done, Failed, Full};
 use self::jobs::Job;
 use super::environment::{Environment, Installer};
-use super::program::{Access, FinishedRun, KEY, KEY_VALUE, Program, WRONG_KEY, write_json};
+use super::llama_server::LlamaServer;
+use super::program::{Access, FinishedRun, KEY, KEY_VALUE, Program, WRONG_KEY};
 use super::server::Server;
 use super::{Checked, Row};
 use crate::project::root;
 
-/// Name of the server, and the provider whose dialect it speaks.
+/// Name of the peer, and the provider whose dialect the server speaks.
 pub(crate) const NAME: &str = "llamacpp";
 
 const REQUIREMENTS: &str = include_str!("../../peers/llamacpp.txt");
 const TINY_MODEL: &str = include_str!("../../peers/tiny_model.py");
 
-/// Environment of its build: the result runs on any machine of this kind, and needs no images.
-const BUILD: [(&str, &str); 1] = [("CMAKE_ARGS", "-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF")];
+/// Seed of the model's weights.
+const WEIGHTS: u32 = 4;
 
 /// The folders whose texts make its vocabulary.
 const TEXTS: [&str; 2] = ["examples/q3-sales", "tool-configs"];
 
-/// The models by the names that the server has them by.
-const LOADED: [Loaded; 5] = [
-    Loaded { name: "chat", format: "chatml", window: 32_768, seed: 4 },
-    Loaded { name: "calls", format: CALLS, window: 32_768, seed: 4 },
-    Loaded { name: "calls-2", format: CALLS, window: 32_768, seed: 2 },
-    Loaded { name: "calls-9", format: CALLS, window: 32_768, seed: 9 },
-    Loaded { name: "narrow", format: CALLS, window: 512, seed: 4 },
-];
+/// The model's tokens that end an answer and begin its calls.
+const END: u32 = 2;
+const CALLS: u32 = 3;
 
-/// The way to write prompts that offers tools.
-const CALLS: &str = "chatml-function-calling";
+/// The windows of the servers, in tokens.
+const WIDE: u32 = 32_768;
+const NARROW: u32 = 1_024;
 
-/// Line in the server's log once a stream has begun.
-const STREAM_BEGINS: &str = "POST /v1/chat/completions HTTP/1.1\" 200";
+/// Number of requests that a server answers at the same time.
+const SLOTS: u32 = 2;
 
-/// Line after a stream was interrupted by another request, or its client disconnected.
-const STREAM_INTERRUPTED: &str = "Disconnected from client";
+/// Path of the state of the slots.
+const SLOTS_PATH: &str = "/slots";
 
-/// The runs with interrupted streams, the resumed one, and the one whose server stays away.
-const TWO: [&str; 2] = ["one", "other"];
+/// The runs at once, of which one waits for a slot; the resumed run, and the one whose server stays away.
+const AT_ONCE: [&str; 3] = ["one", "two", "three"];
 const RESUMED: &str = "resumed";
 const KILLED: &str = "killed";
 
 /// The exit codes of runs that came to an end which a random model may bring about: done, failed, at a limit.
 const ENDS: [Option<i32>; 3] = [Some(0), Some(1), Some(4)];
 
-/// A model as the server has it.
-struct Loaded {
-    name: &'static str,
-    /// Chat format of its prompts.
-    format: &'static str,
-    /// Its window in tokens.
-    window: u32,
-    /// Seed of its weights and of its answers.
-    seed: u32,
-}
-
 /// One thing that the server is asked for, and what must come of it.
 struct Case {
     name: &'static str,
-    /// Which of the server's models is asked.
-    model: &'static str,
     job: Job,
     settings: Value,
+    /// Whether the server with the small window is asked.
+    is_narrow: bool,
     key: &'static str,
     arguments: &'static [&'static str],
     expected: Expected,
@@ -88,28 +78,29 @@ enum Expected {
     Done(&'static [&'static str]),
     /// An exit code, the code of the error, and words of it.
     Failed(i32, &'static str, &'static str),
+    /// Failure after three turns with a call that is cut off, and so not executed.
+    Cut,
+    /// Failure after three turns that fill the window; older ones make room for the next.
+    Full,
     /// Any end that means something; every call names a tool that was offered, and has arguments in JSON.
     Anything,
 }
 
-/// The server with all that it needs.
-struct Llama<'a> {
-    environment: &'a Environment,
-    config: PathBuf,
-}
-
 /// Tries every case.
 pub(crate) fn check(installer: &Installer<'_>, program: &Program) -> anyhow::Result<Checked> {
-    let environment = installer.environment(NAME, REQUIREMENTS, &BUILD)?;
-    let llama = Llama::configured(&environment, program.folder())?;
-    let server = llama.start("server.log")?;
-    let doomed = llama.start("doomed.log")?;
+    let environment = installer.environment(NAME, REQUIREMENTS)?;
+    let model = program.folder().join("tiny.gguf");
+    make_model(&environment, program.folder(), &model)?;
+    let wide = LlamaServer { environment: &environment, model, threads: 1, window: WIDE, slots: SLOTS, key: Some(KEY_VALUE) };
+    let narrow = LlamaServer { window: NARROW, model: wide.model.clone(), ..wide };
+    let (server, doomed) = (wide.start("server.log")?, wide.start("doomed.log")?);
+    let narrow = narrow.start("narrow.log")?;
     let jobs = program.folder().join("jobs");
     jobs::write(&jobs)?;
     let cases = cases();
-    let mut accesses: Vec<_> = cases.iter().map(|case| case.access(&server)).collect();
-    accesses.extend(TWO.map(|name| access(name, &server, long(600))));
-    accesses.extend([RESUMED, KILLED].map(|name| access(name, &doomed, long(1_000))));
+    let mut accesses: Vec<_> = cases.iter().map(|case| case.access(if case.is_narrow { &narrow } else { &server })).collect();
+    accesses.extend(AT_ONCE.map(|name| access(name, &server, long())));
+    accesses.extend([RESUMED, KILLED].map(|name| access(name, &doomed, long())));
     program.write_models(&accesses)?;
 
     let mut rows = Vec::new();
@@ -118,47 +109,68 @@ pub(crate) fn check(installer: &Installer<'_>, program: &Program) -> anyhow::Res
         rows.push(case.row(&program.run(case.name, &case.job.folder(&jobs), &arguments)?));
     }
     let talk = Job::Talk.folder(&jobs);
-    rows.push(two_at_once(program, &talk, &server)?);
-    let (row, doomed) = resumed(program, &talk, &llama, doomed)?;
+    rows.push(at_once(program, &talk, &server)?);
+    let (row, doomed) = resumed(program, &talk, &wide, doomed)?;
     rows.push(row);
     rows.push(killed(program, &talk, doomed)?);
     let installed = REQUIREMENTS.lines().next().unwrap_or_default();
     Ok(Checked { summary: format!("{installed}: {} cases", rows.len()), rows })
 }
 
+/// Makes the model's file in `folder`.
+fn make_model(environment: &Environment, folder: &Path, model: &Path) -> anyhow::Result<()> {
+    let script = folder.join("tiny_model.py");
+    std::fs::write(&script, TINY_MODEL)?;
+    let mut make = environment.python();
+    make.arg(&script).arg(model).arg(WEIGHTS.to_string()).args(TEXTS.map(|texts| root().join(texts)));
+    let made = make.stdin(Stdio::null()).output()?;
+    ensure!(made.status.success(), "the model cannot be made: {}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
 /// Returns all cases of one run against a server that stays.
 fn cases() -> Vec<Case> {
-    let talk = |stream: bool| json!({"stream": stream, "min_tokens": 8});
-    let calls = |stream: bool| json!({ "stream": stream });
-    let forced = |stream: bool| json!({"stream": stream, "tool_choice": jobs::forced("report")});
-    // The server streams no calls that the model may choose.
-    let auto = || json!({"stream": false, "tool_choice": "auto"});
-    let case = |name, model, job, settings, expected| Case { name, model, job, settings, key: KEY, arguments: &[], expected };
+    let talk = |stream: bool| settings(stream, json!({"grammar": "root ::= [ -~]{8,}"}));
+    // Each letter is two bytes, and each byte a token.
+    let greek = |stream: bool| settings(stream, json!({"grammar": format!("root ::= [α-ω]{{{}}}", jobs::LETTERS)}));
+    let forced = |stream: bool| settings(stream, json!({"tool_choice": "required", "parallel_tool_calls": false}));
+    let cut = |stream: bool| settings(stream, json!({"tool_choice": "required", "logit_bias": [[CALLS, 20]]}));
+    // Hardly ever an answer without calls.
+    let auto =
+        |stream: bool, seed: u32| settings(stream, json!({"tool_choice": "auto", "seed": seed, "logit_bias": [[END, -5]]}));
+    let endless = settings(true, json!({"logit_bias": [[END, false]]}));
+    let case = |name, job, settings, expected| Case { name, job, settings, is_narrow: false, key: KEY, arguments: &[], expected };
+    let narrow = |case: Case| Case { is_narrow: true, ..case };
     let bounded = |case: Case| Case { arguments: &["--max-tokens", "100000"], ..case };
-    let too_long = Failed(1, "context_exceeded", "maximum context length is 512 tokens");
-    let broken_off = Failed(5, "model_unavailable", "without");
+    let too_long = || Failed(1, "context_exceeded", "exceeds the available context size");
     let refused = Failed(5, "model_unavailable", WRONG_KEY);
     vec![
-        case("plain", "chat", Job::Talk, talk(false), Done(&[])),
-        case("plain-streamed", "chat", Job::Talk, talk(true), Done(&[])),
-        case("documents", "chat", Job::Read, talk(false), Done(&[])),
-        case("call", "calls", Job::Report, forced(false), Done(&["report"])),
-        case("call-streamed", "calls", Job::Report, forced(true), Done(&["report"])),
-        case("calls-auto", "calls", Job::Report, auto(), Anything),
-        case("q3-forced", "calls", Job::Chain, calls(false), Done(jobs::CHAINED)),
-        case("q3-forced-streamed", "calls", Job::Chain, calls(true), Done(jobs::CHAINED)),
-        bounded(case("q3-auto", "calls", Job::Q3, auto(), Anything)),
-        bounded(case("q3-auto-2", "calls-2", Job::Q3, auto(), Anything)),
-        bounded(case("q3-auto-9", "calls-9", Job::Q3, auto(), Anything)),
-        case("too-long", "narrow", Job::Read, talk(false), too_long),
-        case("too-long-streamed", "narrow", Job::Read, talk(true), broken_off),
-        Case { key: WRONG_KEY, ..case("wrong-key", "chat", Job::Talk, talk(true), refused) },
+        case("plain", Job::Talk, talk(false), Done(&[])),
+        case("plain-streamed", Job::Talk, talk(true), Done(&[])),
+        case("greek", Job::Greek, greek(false), Done(&[])),
+        case("greek-streamed", Job::Greek, greek(true), Done(&[])),
+        case("documents", Job::Read, talk(false), Done(&[])),
+        case("call", Job::Report, forced(false), Done(&["report"])),
+        case("call-streamed", Job::Report, forced(true), Done(&["report"])),
+        case("call-cut", Job::Cut, cut(false), Cut),
+        case("call-cut-streamed", Job::Cut, cut(true), Cut),
+        case("calls-auto", Job::Report, auto(false, 4), Anything),
+        case("calls-auto-streamed", Job::Report, auto(true, 4), Anything),
+        case("q3-forced", Job::Chain, forced(false), Done(jobs::CHAINED)),
+        case("q3-forced-streamed", Job::Chain, forced(true), Done(jobs::CHAINED)),
+        bounded(case("q3-auto", Job::Q3, auto(false, 4), Anything)),
+        bounded(case("q3-auto-2", Job::Q3, auto(true, 2), Anything)),
+        bounded(case("q3-auto-9", Job::Q3, auto(true, 9), Anything)),
+        narrow(case("too-long", Job::Read, talk(false), too_long())),
+        narrow(case("too-long-streamed", Job::Read, talk(true), too_long())),
+        narrow(case("full-window", Job::Talk, endless, Full)),
+        Case { key: WRONG_KEY, ..case("wrong-key", Job::Talk, talk(true), refused) },
     ]
 }
 
 impl Case {
     fn access(&self, server: &Server) -> Access<'_> {
-        Access { model: self.model, key: self.key, ..access(self.name, server, self.settings.clone()) }
+        Access { key: self.key, ..access(self.name, server, self.settings.clone()) }
     }
 
     /// Returns the row of `finished`, with its faults.
@@ -170,8 +182,7 @@ impl Case {
                 row.expect("exit code", &finished.exit, &Some(0));
                 row.expect("error", &code, &None);
                 row.expect("calls", &finished.executed(), &calls.to_vec());
-                // It reports no usage in a stream.
-                row.expect("usage is reported by the server", &finished.usage_is_reported(), &(self.settings["stream"] == false));
+                row.expect("usage is reported by the server", &finished.usage_is_reported(), &true);
                 row.faults.extend(self.job.faults(finished));
             }
             Failed(exit, error, expected) => {
@@ -182,12 +193,21 @@ impl Case {
                     row.faults.push(format!("{words} does not contain {expected:?}"));
                 }
             }
+            Cut | Full => {
+                row.expect("exit code", &finished.exit, &Some(1));
+                row.expect("error", &code, &Some("no_handoff"));
+                row.expect("answers", &finished.entries("model_answered").count(), &3);
+                row.expect("calls", &finished.executed(), &Vec::new());
+                let (cut, compacted) = if matches!(self.expected, Cut) { (3, 0) } else { (0, 2) };
+                row.expect("calls that were cut off", &finished.refused_as("turn_discarded"), &cut);
+                row.expect("compactions", &finished.entries("compacted").count(), &compacted);
+            }
             Anything => {
                 row.expect("the exit code is that of an end", &ENDS.contains(&finished.exit), &true);
                 row.expect("calls were made", &(finished.calls_made() > 0), &true);
                 // What the grammar must hold it to.
                 row.expect("calls of tools that were not offered", &finished.refused_as("unknown_tool"), &0);
-                row.expect("calls whose arguments are not JSON", &finished.refused_as("malformed_input"), &0);
+                row.expect("calls whose arguments are not JSON", &not_json(finished), &0);
             }
         }
         row.faults.extend(halves(finished));
@@ -195,80 +215,53 @@ impl Case {
     }
 }
 
-impl<'a> Llama<'a> {
-    /// Makes the models and the server's config in `folder`.
-    fn configured(environment: &'a Environment, folder: &Path) -> anyhow::Result<Self> {
-        let [script, config] = ["tiny_model.py", "config.json"].map(|name| folder.join(name));
-        std::fs::write(&script, TINY_MODEL)?;
-        let seeds = LOADED.map(|loaded| loaded.seed.to_string()).join(",");
-        let mut make = environment.python();
-        make.arg(&script).arg(folder).arg(seeds).args(TEXTS.map(|texts| root().join(texts)));
-        let made = make.stdin(Stdio::null()).output()?;
-        ensure!(made.status.success(), "the models cannot be made: {}", String::from_utf8_lossy(&made.stderr));
-        let loaded = LOADED.map(|Loaded { name, format, window, seed }| {
-            json!({
-                "model": folder.join(format!("tiny-{seed}.gguf")), "model_alias": name, "chat_format": format, "n_ctx": window,
-                "seed": seed, "n_threads": 1, "verbose": false,
-            })
-        });
-        write_json(&config, &json!({"api_key": KEY_VALUE, "models": loaded}))?;
-        Ok(Self { environment, config })
-    }
-
-    /// Starts it at a free port.
-    fn start(&self, log: &str) -> anyhow::Result<Server> {
-        Server::start(|port| self.at(port), HEALTH, &self.log(log))
-    }
-
-    /// Returns the log file of a server.
-    fn log(&self, name: &str) -> PathBuf {
-        self.environment.folder.join(name)
-    }
-
-    /// Returns the command that starts it at `port` of this machine alone.
-    fn at(&self, port: u16) -> Command {
-        let mut server = self.environment.python();
-        server.args(["-m", "llama_cpp.server", "--config_file"]).arg(&self.config);
-        server.env("HOST", "127.0.0.1").env("PORT", port.to_string());
-        server
-    }
+/// Returns the settings of an answer: what every case has, and over it `more`.
+fn settings(stream: bool, more: Value) -> Value {
+    let mut settings = json!({"stream": stream, "seed": 4});
+    settings.as_object_mut().into_iter().for_each(|settings| settings.extend(more.as_object().cloned().unwrap_or_default()));
+    settings
 }
 
-/// Path that it answers without a key, and without waiting for its model.
-const HEALTH: &str = "/openapi.json";
-
-/// Returns the model `chat` at `server` under `name`.
+/// Returns the model at `server` under `name`.
 fn access<'a>(name: &'a str, server: &Server, settings: Value) -> Access<'a> {
-    Access { name, model: "chat", like: NAME, address: server.address("/v1"), key: KEY, settings }
+    Access { name, model: "tiny", like: NAME, address: server.address("/v1"), key: KEY, settings }
 }
 
-/// Returns the settings of a streamed answer of at least `tokens`.
-fn long(tokens: u32) -> Value {
-    json!({"stream": true, "min_tokens": tokens})
+/// Returns the settings of a streamed answer of [`jobs::LONG`] characters.
+fn long() -> Value {
+    let grammar = format!("root ::= line{{{}}}\nline ::= [ -~]{{20}}", jobs::LONG / 20);
+    settings(true, json!({ "grammar": grammar }))
 }
 
-/// Runs two jobs whose streams interrupt each other: each gets whole answers or none.
-fn two_at_once(program: &Program, job: &Path, server: &Server) -> anyhow::Result<Row> {
-    let interrupted = server.count_in_log(STREAM_INTERRUPTED)?;
-    let begun = TWO.map(|name| program.begin(name, job, &["--model", name]));
-    let mut row = Row { case: "two-at-once".to_owned(), saw: String::new(), faults: Vec::new() };
+/// Waits until `server` has begun `number` answers that it has not ended.
+fn wait_for_answers(server: &Server, number: usize) -> anyhow::Result<()> {
+    let is_answering = |slot: &Value| slot["is_processing"] == true && slot["next_token"][0]["n_decoded"].as_u64() > Some(0);
+    server.wait_until(SLOTS_PATH, KEY_VALUE, |slots| {
+        slots.as_array().is_some_and(|slots| slots.iter().filter(|slot| is_answering(slot)).count() == number)
+    })
+}
+
+/// Runs more jobs at once than the server has slots: each gets its whole answer.
+fn at_once(program: &Program, job: &Path, server: &Server) -> anyhow::Result<Row> {
+    let begun = AT_ONCE.map(|name| program.begin(name, job, &["--model", name]));
+    wait_for_answers(server, SLOTS as usize)?;
+    let mut row = Row { case: "three-at-once".to_owned(), saw: String::new(), faults: Vec::new() };
     let mut exits = Vec::new();
     for run in begun {
         let finished = run?.finished()?;
-        row.expect("the exit code is 0 or 5", &matches!(finished.exit, Some(0 | 5)), &true);
-        row.faults.extend(finished.faults().into_iter().chain(halves(&finished)));
+        row.expect("exit code", &finished.exit, &Some(0));
+        row.expect("requests", &finished.entries("model_requested").count(), &1);
+        row.faults.extend(finished.faults().into_iter().chain(halves(&finished)).chain(jobs::text_fault(&finished, jobs::LONG)));
         exits.push(finished.exit.unwrap_or(-1).to_string());
     }
-    let interrupted = server.count_in_log(STREAM_INTERRUPTED)? - interrupted;
-    row.expect("streams were interrupted", &(interrupted > 0), &true);
-    row.saw = format!("exits {}, {interrupted} streams were interrupted", exits.join(" and "));
+    row.saw = format!("exits {} with {SLOTS} slots", exits.join(", "));
     Ok(row)
 }
 
 /// Kills the server in the middle of an answer; it stays away.
 fn killed(program: &Program, job: &Path, server: Server) -> anyhow::Result<Row> {
     let run = program.begin(KILLED, job, &["--model", KILLED])?;
-    server.wait_for_log(STREAM_BEGINS)?;
+    wait_for_answers(&server, 1)?;
     drop(server);
     let finished = run.finished()?;
     let mut row = Row { case: KILLED.to_owned(), saw: finished.seen(), faults: finished.faults() };
@@ -279,20 +272,27 @@ fn killed(program: &Program, job: &Path, server: Server) -> anyhow::Result<Row> 
 }
 
 /// Kills server and program in the middle of an answer, starts both again, and resumes the run.
-fn resumed(program: &Program, job: &Path, llama: &Llama<'_>, server: Server) -> anyhow::Result<(Row, Server)> {
+fn resumed(program: &Program, job: &Path, llama: &LlamaServer<'_>, server: Server) -> anyhow::Result<(Row, Server)> {
     let run = program.begin(RESUMED, job, &["--model", RESUMED])?;
-    server.wait_for_log(STREAM_BEGINS)?;
+    wait_for_answers(&server, 1)?;
     let port = server.port;
     drop(server);
     run.kill()?;
-    let server = Server::start_at(port, llama.at(port), HEALTH, &llama.log("doomed-again.log"))?;
+    let server = llama.start_at(port, "doomed-again.log")?;
     let finished = program.resume(RESUMED)?;
     let mut row = Row { case: RESUMED.to_owned(), saw: finished.seen(), faults: finished.faults() };
     row.expect("exit code", &finished.exit, &Some(0));
     row.expect("requests", &finished.entries("model_requested").count(), &2);
     row.expect("answers", &finished.entries("model_answered").count(), &1);
-    row.faults.extend(halves(&finished));
+    row.faults.extend(halves(&finished).into_iter().chain(jobs::text_fault(&finished, jobs::LONG)));
     Ok((row, server))
+}
+
+/// Returns the number of calls whose arguments are not JSON. Numbers in JSON may be of any size, unlike those that Baton takes.
+fn not_json(finished: &FinishedRun) -> usize {
+    let refused = finished.entries("call_refused").filter(|row| row["result"]["error"]["code"] == "malformed_input");
+    let is_json = |row: &&Value| row["input"].as_str().is_some_and(|input| serde_json::from_str::<IgnoredAny>(input).is_ok());
+    refused.filter(|row| !is_json(row)).count()
 }
 
 /// Returns the faulty answers of a run: accepted ones without a finish reason.

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use serde_json::Value;
 
 /// Longest time until a server answers: they import many packages.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -51,19 +52,21 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until its log has `words`.
-    pub(crate) fn wait_for_log(&self, words: &str) -> anyhow::Result<()> {
+    /// Waits until the JSON that it answers to a `GET` of `path` with `key` is as it `must_be`.
+    pub(crate) fn wait_until(&self, path: &str, key: &str, must_be: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
         let began = Instant::now();
-        while self.count_in_log(words)? == 0 {
-            ensure!(began.elapsed() < PATIENCE, "the server does not say {words:?} within {} s", PATIENCE.as_secs());
+        let is_so =
+            || self.get(path, Some(key)).is_ok_and(|body| serde_json::from_slice(&body).is_ok_and(|value| must_be(&value)));
+        while !is_so() {
+            ensure!(
+                began.elapsed() < PATIENCE,
+                "{path} is not as it must be within {} s:\n{}",
+                PATIENCE.as_secs(),
+                tail(&self.log)
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
-    }
-
-    /// Returns the number of times that its log has `words`.
-    pub(crate) fn count_in_log(&self, words: &str) -> anyhow::Result<usize> {
-        Ok(String::from_utf8_lossy(&std::fs::read(&self.log)?).matches(words).count())
     }
 
     /// Its address before the path of a request.
@@ -73,15 +76,20 @@ impl Server {
 
     /// Whether it answers a `GET` of `path` with status 200.
     fn answers(&self, path: &str) -> bool {
-        let asked = || -> std::io::Result<bool> {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
-            let mut status = [0; 12];
-            stream.read_exact(&mut status)?;
-            Ok(status == *b"HTTP/1.1 200")
-        };
-        asked().unwrap_or(false)
+        self.get(path, None).is_ok()
+    }
+
+    /// Returns the body of its answer to a `GET` of `path`; an error, unless its status is 200.
+    fn get(&self, path: &str, key: Option<&str>) -> std::io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let authorization = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{authorization}\r\n")?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        let head = answer.windows(4).position(|end| end == b"\r\n\r\n").filter(|_| answer.starts_with(b"HTTP/1.1 200"));
+        let head = head.ok_or_else(|| std::io::Error::other(format!("{path} is not answered with status 200")))?;
+        Ok(answer.split_off(head + 4))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::models::{KEY, mine, serving};
 use crate::screens::Screen;
 use crate::support::Folder;
 
@@ -99,4 +100,23 @@ fn messages_stay_above_the_live_tree() {
         assert_eq!(count(&drawn, message), 1, "{message:?} in {drawn}");
     }
     assert_eq!(count(&drawn, "All is done."), 1, "the result is no message: {drawn}");
+}
+
+#[test]
+fn white_space_in_a_models_arguments_breaks_no_line_and_no_value() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let call = |tool: &str, arguments: &str| json!({"type": "function", "function": {"name": tool, "arguments": arguments}});
+    let calls = [call("echo", "{\n\t\"message\"\r\n: \"a\\tb\"\t}"), call("handoff", "{\"result\":\t{\n\"said\": \"done\"}\n}")];
+    let answer = json!({"choices": [{"message": {"content": null, "tool_calls": calls}, "finish_reason": "tool_calls"}]});
+    let (url, _received) = serving("200 OK", vec![answer.to_string()]);
+    folder.write("echoing/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    let lines = folder.baton(&["run", "echoing", "--model", "fast", "--trust", "--output", "ndjson"]).exits(0).lines();
+    assert_eq!(lines.last().unwrap()["report"]["result"], json!({"said": "done"}));
+    let listed = folder.baton(&["timeline", "@last", "--output", "json"]).exits(0).json();
+    let lines = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
+    assert_eq!(listed, Value::from(lines));
+    let echoed = listed.as_array().unwrap().iter().find(|row| row["tool"] == "echo").unwrap();
+    assert_eq!(echoed["input"], json!({"message": "a\tb"}));
 }

@@ -250,8 +250,8 @@ pub static PROFILES: [Profile; 19] = [
         calls_in_text: true,
         ..compatible("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY")
     },
-    // llama.cpp's own server, that of llama-cpp-python, and whatever else speaks chat completions at an address that a config
-    // gives. Templates of models are what they are, so contents are what every template knows.
+    // llama.cpp's own server, and whatever else speaks chat completions at an address that a config gives. Templates
+    // of models are what they are, so contents are what every template knows.
     Profile {
         name: "llamacpp",
         dialect: Dialect::Chat,

@@ -207,7 +207,7 @@ impl Stream {
 
     pub(super) fn finish(mut self) -> Result<Answer, WireError> {
         // A finish reason ends the answer: some servers omit the protocol's last event, and some send it after half an
-        // answer. llama-cpp-python does so when another request preempts the stream.
+        // answer, when another request preempts the stream.
         if self.answer.finish.is_none() && (self.tells_finish || !self.done) {
             let expected = if self.done { "a finish reason" } else { "[DONE] or a finish reason" };
             return Err(WireError::Cut { expected });

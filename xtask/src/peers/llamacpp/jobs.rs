@@ -19,19 +19,33 @@ const CHAIN: [(&str, &str); 3] = [("lead", "route_to_analyst"), ("analyst", "rou
 /// Number of lines in the document that is read; a line has at least ten tokens of the model.
 const LINES: usize = 200;
 
-/// The most tokens of an answer.
-const MAX_TOKENS: u32 = 2_000;
+/// Number of characters of an answer that takes seconds.
+pub(super) const LONG: u32 = 8_000;
+
+/// The most tokens of a text, which is as long at most, and of calls.
+const TEXT_TOKENS: u32 = 2 * LONG;
+const CALL_TOKENS: u32 = 4_000;
+
+/// The most tokens of a report that is cut off: less than the shortest report has.
+const CUT_TOKENS: u32 = 40;
+
+/// Number of letters in the answer of [`Job::Greek`].
+pub(super) const LETTERS: u32 = 40;
 
 /// A job for the model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Job {
     /// One agent without tools.
     Talk,
+    /// The same agent, whose answer must be Greek letters.
+    Greek,
     /// One agent with a document.
     Read,
     /// One agent with one tool, whose schema has something of everything.
     Report,
-    /// The agents of the example, each made to call one tool: two delegations and a handoff.
+    /// The same agent, with too few tokens for a report.
+    Cut,
+    /// The agents of the example, each with one tool: two delegations and a handoff.
     Chain,
     /// The example as it is.
     Q3,
@@ -41,9 +55,10 @@ impl Job {
     /// Returns its folder, if the others are in `jobs`.
     pub(super) fn folder(self, jobs: &Path) -> PathBuf {
         match self {
-            Self::Talk => jobs.join("talk"),
+            Self::Talk | Self::Greek => jobs.join("talk"),
             Self::Read => jobs.join("read"),
             Self::Report => jobs.join("report"),
+            Self::Cut => jobs.join("cut"),
             Self::Chain => jobs.join("chain"),
             Self::Q3 => root().join(Q3),
         }
@@ -53,9 +68,15 @@ impl Job {
     pub(super) fn faults(self, finished: &FinishedRun) -> Vec<String> {
         let mut faults = Vec::new();
         match self {
-            Self::Talk | Self::Q3 => {}
+            Self::Talk | Self::Cut | Self::Q3 => {}
+            Self::Greek => {
+                faults.extend(text_fault(finished, LETTERS));
+                if !text(finished).chars().all(|letter| ('α'..='ω').contains(&letter)) {
+                    faults.push(format!("{} is not Greek", finished.report["result"]));
+                }
+            }
             Self::Read => {
-                let read = finished.report["usage"]["input_tokens"].as_u64().unwrap_or_default();
+                let read = finished.report["usage"]["used"]["input_tokens"].as_u64().unwrap_or_default();
                 if read < 10 * LINES as u64 {
                     faults.push(format!("the document did not reach the model: it read {read} tokens"));
                 }
@@ -87,33 +108,36 @@ pub(super) fn write(jobs: &Path) -> anyhow::Result<()> {
     let lines: Vec<String> =
         (0..LINES).map(|line| format!("{line},2024-07-{:02},North,Lamp,{}\n", line % 31 + 1, line * 37)).collect();
     let read = Job::Read.folder(jobs);
-    write_alone(&Job::Talk.folder(jobs), json!({}), &[])?;
-    write_alone(&read, json!({"documents": [{"path": "orders.csv", "description": "Orders"}]}), &[])?;
+    write_alone(&Job::Talk.folder(jobs), json!({}), &[], TEXT_TOKENS)?;
+    write_alone(&read, json!({"documents": [{"path": "orders.csv", "description": "Orders"}]}), &[], TEXT_TOKENS)?;
     std::fs::create_dir_all(read.join("documents"))?;
     std::fs::write(read.join("documents/orders.csv"), lines.concat())?;
-    let report = Job::Report.folder(jobs);
-    write_alone(&report, json!({"limits": {"turns": 6}}), &["report"])?;
     let tool = json!({
         "tool_id": "report", "type": "non_function_tool", "description": "Reports the state and ends the task.",
         "after_execution": "terminate", "input_schema": report_schema(),
     });
-    write_json(&report.join("tools/report.json"), &tool)?;
+    for (job, tokens) in [(Job::Report, CALL_TOKENS), (Job::Cut, CUT_TOKENS)] {
+        let folder = job.folder(jobs);
+        write_alone(&folder, json!({"limits": {"turns": 6}}), &["report"], tokens)?;
+        write_json(&folder.join("tools/report.json"), &tool)?;
+    }
     write_chain(&Job::Chain.folder(jobs))
 }
 
-/// Writes a job of one agent with these tools.
-fn write_alone(folder: &Path, more: Value, tools: &[&str]) -> anyhow::Result<()> {
-    let mut job = json!({"job_id": "alone", "description": "One agent, asked.", "root": "one", "request": "Report the state."});
+/// Writes a job of one agent with these tools, whose answers have at most `tokens`.
+fn write_alone(folder: &Path, more: Value, tools: &[&str], tokens: u32) -> anyhow::Result<()> {
+    let mut job = json!({"job_id": "alone", "description": "One agent, asked.", "root": "one", "request": "Report the state.",
+        "outage_seconds": 5});
     job.as_object_mut().into_iter().for_each(|job| job.extend(more.as_object().cloned().unwrap_or_default()));
     write_json(&folder.join("job.json"), &job)?;
     let agent = json!({
         "agent_id": "one", "description": "Reports the state.", "model": "llamacpp:any", "tools": tools,
-        "system_prompt": "You report the state.", "settings": {"max_tokens": MAX_TOKENS},
+        "system_prompt": "You report the state.", "settings": {"max_tokens": tokens},
     });
     write_json(&folder.join("agents/one.json"), &agent)
 }
 
-/// Writes the example's agents and document, with one tool that each must call.
+/// Writes the example's agents and document, with one tool for each.
 fn write_chain(folder: &Path) -> anyhow::Result<()> {
     let example = root().join(Q3);
     let read = |path: &str| -> anyhow::Result<Value> { Ok(serde_json::from_slice(&std::fs::read(example.join(path))?)?) };
@@ -126,7 +150,8 @@ fn write_chain(folder: &Path) -> anyhow::Result<()> {
         let path = format!("agents/{agent}.json");
         let mut config = read(&path)?;
         config["model"] = json!("llamacpp:any");
-        config["settings"] = json!({"max_tokens": MAX_TOKENS, "tool_choice": forced(tool)});
+        config["tools"] = json!([tool]);
+        config["settings"] = json!({"max_tokens": CALL_TOKENS});
         write_json(&folder.join(path), &config)?;
         let schema = if tool == "handoff" {
             object(json!({"result": report_schema()}))
@@ -158,9 +183,15 @@ fn report_schema() -> Value {
     }))
 }
 
-/// Returns the `tool_choice` that forces a call of `tool`.
-pub(super) fn forced(tool: &str) -> Value {
-    json!({"type": "function", "function": {"name": tool}})
+/// Returns the text that ended a run.
+fn text(finished: &FinishedRun) -> &str {
+    finished.report["result"].as_str().unwrap_or_default()
+}
+
+/// Returns a fault unless the text that ended a run has this number of characters.
+pub(super) fn text_fault(finished: &FinishedRun, characters: u32) -> Option<String> {
+    let found = text(finished).chars().count();
+    (found != characters as usize).then(|| format!("the text has {found} characters instead of {characters}"))
 }
 
 /// Returns the schema of an object that has all of `properties` and nothing else.
