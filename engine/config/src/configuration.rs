@@ -148,7 +148,8 @@ impl<'s> Loader<'s> {
                     format!("configuration \"{id}\" is of tool \"{tool}\", which agent \"{}\" is not granted", form.agent_id);
                 self.faults.push(fault(FaultKind::UnknownTool, message).near(tool.as_str(), tools.keys().map(ToolId::as_str)));
             } else if form.invocation.unwrap_or_default() == Invocation::Native && !configured.takes_config_id {
-                let message = format!("no native call of tool \"{tool}\" can name configuration \"{id}\"");
+                let message =
+                    format!("tool \"{tool}\" has no input \"config_id\", so a native agent cannot use configuration \"{id}\"");
                 let fault = fault(FaultKind::MisplacedKey, message);
                 self.faults.push(fault.expected("\"invocation\": \"universal\", or a tool with the input \"config_id\""));
             } else {

@@ -140,7 +140,10 @@ fn faults_of_a_grant_are_in_the_agents_file() {
     assert!(told.contains("configuration \"fast\" is granted twice"), "{told}");
     let files = configured(r#", "set": { "most": 4 }"#);
     let told = files.edited("agents/counter.json", "\"invocation\": \"universal\"", "\"invocation\": \"native\"").faults();
-    assert!(told.contains("no native call of tool \"word_count\" can name configuration \"fast\""), "{told}");
+    assert!(
+        told.contains("tool \"word_count\" has no input \"config_id\", so a native agent cannot use configuration \"fast\""),
+        "{told}"
+    );
 }
 
 #[test]

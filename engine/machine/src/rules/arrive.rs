@@ -127,7 +127,7 @@ fn check_configuration(agent: &Agent, tool: &Tool, asked: &ModelCall) -> Result<
     let of_setting = tool.configs_in_setting();
     let granted: BTreeSet<&str> = agent.configurations_of(tool).chain(of_setting.iter().map(String::as_str)).collect();
     let hint = if granted.is_empty() { "; leave \"config_id\" out" } else { "" };
-    let message = format!("there is no configuration {:?} of {} for you{hint}", bounded(&named), tool.id);
+    let message = format!("you have no configuration {:?} of tool {}{hint}", bounded(&named), tool.id);
     Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"granted_configurations": granted})))
 }
 

@@ -50,9 +50,9 @@ fn an_unknown_configuration_is_refused_with_those_that_are_granted() {
     let sim = Sim::new(&configuring()).agent("root", [turn(calls), handed_off()]).start();
     sim.assert_over();
     assert_eq!(sim.refusals(), ["0/1.1", "0/1.2", "0/1.3", "0/1.4"].map(|call| (call, ErrorCode::InvalidInput)));
-    assert_eq!(sim.refusal("0/1.1").message, "there is no configuration \"secret_one\" of work for you");
+    assert_eq!(sim.refusal("0/1.1").message, "you have no configuration \"secret_one\" of tool work");
     assert_eq!(sim.refusal("0/1.1").detail.value(), json!({"granted_configurations": ["deep", "fast"]}));
-    assert_eq!(sim.refusal("0/1.3").message, "there is no configuration \"fast\" of look for you; leave \"config_id\" out");
+    assert_eq!(sim.refusal("0/1.3").message, "you have no configuration \"fast\" of tool look; leave \"config_id\" out");
 }
 
 #[test]

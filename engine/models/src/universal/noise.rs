@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn no_key_and_no_element_is_lost() {
-        for text in [r#"{"a": 1, "b": {"c": [], "c": 2}}"#, r#"{"a": [,]}"#, r#"{"a": [1,,]}"#, r#"{,}"#] {
+        for text in [r#"{"a": 1, "b": {"c": [], "c": 2}}"#, r#"{"a": [,]}"#, r#"{"a": [1,,]}"#, r"{,}"] {
             let values = values(text);
             assert_eq!((values.found.len(), values.unreadable.len()), (0, 1), "{text}");
         }
