@@ -80,7 +80,7 @@ impl Requests {
             return Err(conflict("is the id of another call of this answer"));
         }
         match self.answered.get(id) {
-            Some(answered) if answered.asked.asks_the_same(asked) => Ok(Some(answered)),
+            Some(answered) if answered.asked.asks_the_same(asked) || is_reordered(&answered.asked, asked) => Ok(Some(answered)),
             Some(answered) if answered.asked.tool == asked.tool => {
                 let other = if answered.asked.input == asked.input { "configuration" } else { "input" };
                 Err(conflict(&format!("belongs to an earlier call with another {other}")))
@@ -89,4 +89,9 @@ impl Requests {
             None => Ok(None),
         }
     }
+}
+
+/// Whether `asked` differs from `earlier` in the order of the keys of its input only.
+fn is_reordered(earlier: &ModelCall, asked: &ModelCall) -> bool {
+    (&earlier.tool, &earlier.config_id) == (&asked.tool, &asked.config_id) && earlier.input.value() == asked.input.value()
 }

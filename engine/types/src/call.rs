@@ -52,9 +52,7 @@ impl ModelCall {
 
     /// Whether `other` asks for the same: the tool, the input and the configuration.
     pub fn asks_the_same(&self, other: &Self) -> bool {
-        // The order of keys has no meaning.
-        let has_input = || self.input == other.input || self.input.value() == other.input.value();
-        self.tool == other.tool && self.config_id == other.config_id && has_input()
+        self.tool == other.tool && self.config_id == other.config_id && self.input == other.input
     }
 }
 
