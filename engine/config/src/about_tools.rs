@@ -30,7 +30,8 @@ pub(crate) fn about_tools(agent: &Agent) -> String {
             for tool in agent.tools.values() {
                 writeln!(text, "{}", tool.catalog_line()).expect("a string takes all text");
                 if catalog == Catalog::Full || tool.is_known_at_once() {
-                    let definition = agent.answering.iter().find(|plain| plain.id == tool.id).unwrap_or(&tool.definition);
+                    let definition =
+                        agent.offered_last_in_questions.iter().find(|plain| plain.id == tool.id).unwrap_or(&tool.definition);
                     writeln!(text, "  input: {}", definition.input_schema.text()).expect("a string takes all text");
                 }
                 // The prompt is that of tasks and of questions to the agent.

@@ -136,7 +136,7 @@ impl<'s> Loader<'s> {
             offered: Offer::default(),
             offered_in_questions: Offer::default(),
             offered_last: Offer::default(),
-            answering: Offer::default(),
+            offered_last_in_questions: Offer::default(),
             tools,
             configurations,
             approvals,
@@ -155,8 +155,8 @@ impl<'s> Loader<'s> {
     /// Reports a schema of results that no result of the agent's handoff can match.
     fn check_handed_off(&mut self, tools: &BTreeMap<ToolId, Arc<Tool>>, schema: Option<&Schema>, text: &Text<'s>) {
         let Some(schema) = schema else { return };
-        let handoffs = tools.values().filter(|tool| tool.tool_type == ToolType::Handoff);
-        if let Some(tool) = handoffs.into_iter().find(|tool| !can_match(tool, schema)) {
+        let fails = |tool: &&Arc<Tool>| tool.tool_type == ToolType::Handoff && !can_match(tool, schema);
+        if let Some(tool) = tools.values().find(fails) {
             let message = format!("no result of tool \"{}\" matches the \"result_schema\"", tool.id);
             let fault = text.fault(FaultKind::BadSchema, "/result_schema/type", Spot::Value, message);
             self.faults

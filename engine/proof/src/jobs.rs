@@ -512,7 +512,7 @@ impl AgentDraft {
             offered: Offer::default(),
             offered_in_questions: Offer::default(),
             offered_last: Offer::default(),
-            answering: Offer::default(),
+            offered_last_in_questions: Offer::default(),
             tools: granted,
         };
         agent.offering(|_, _| None)

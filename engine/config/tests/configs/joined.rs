@@ -49,7 +49,7 @@ fn a_handoff_of_tasks_shows_the_schema_of_results_and_that_of_questions_does_not
     };
     let configs = job(schema);
     let lead = &configs.agents["lead"];
-    let plain = handoff(&lead.answering);
+    let plain = handoff(&lead.offered_last_in_questions);
     assert_eq!(plain["properties"]["result"]["properties"], Value::Null);
     assert_eq!(handoff(&lead.offered_in_questions), plain);
     let shown = handoff(&lead.offered);

@@ -219,7 +219,7 @@ impl Transcript {
 
     fn offer(&self) -> &Offer {
         match (self.last_turn, &self.described, self.is_question) {
-            (Some(_), _, true) => &self.agent.answering,
+            (Some(_), _, true) => &self.agent.offered_last_in_questions,
             (Some(_), _, false) => &self.agent.offered_last,
             (None, Some(described), _) => &described.offer,
             (None, None, true) => &self.agent.offered_in_questions,

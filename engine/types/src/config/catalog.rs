@@ -109,7 +109,7 @@ impl Agent {
     /// `with_result` returns the definition of a tool that finishes a task with the schema of the agent's results.
     pub fn offering(mut self, with_result: impl Fn(&Tool, &Schema) -> Option<Arc<ToolDefinition>>) -> Self {
         let finishes = |tool: &Tool| tool.tool_type.behavior().then == Then::Stop;
-        self.answering = self.offer_of(finishes);
+        self.offered_last_in_questions = self.offer_of(finishes);
         if let Some(schema) = &self.result_schema {
             for tool in self.tools.values_mut().filter(|tool| finishes(tool)) {
                 let definition = with_result(tool, schema).unwrap_or_else(|| Arc::clone(&tool.definition));
@@ -132,9 +132,9 @@ impl Agent {
 
     /// Returns the definitions that [`Agent::offer_of`] returns, for answers to questions.
     pub fn offer_in_questions(&self, is_offered: impl Fn(&Tool) -> bool) -> Offer {
-        let answering = |tool: &ToolDefinition| self.answering.iter().find(|answering| answering.id == tool.id);
+        let plain = |tool: &ToolDefinition| self.offered_last_in_questions.iter().find(|plain| plain.id == tool.id);
         let offered = self.tools.values().filter(|tool| is_offered(tool) && self.answers_with(tool));
-        offered.map(|tool| Arc::clone(answering(&tool.definition).unwrap_or(&tool.definition))).collect()
+        offered.map(|tool| Arc::clone(plain(&tool.definition).unwrap_or(&tool.definition))).collect()
     }
 
     /// Whether it may use `tool` while it answers a question as a master.

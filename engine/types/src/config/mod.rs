@@ -158,7 +158,7 @@ pub struct Agent {
     /// Definitions of the tools that finish a task: the only ones in a last turn.
     pub offered_last: Offer,
     /// Definitions of these tools without [`Agent::result_schema`], which does not apply to answers to questions.
-    pub answering: Offer,
+    pub offered_last_in_questions: Offer,
 }
 
 /// The token limit of an answer without `settings.max_tokens`, without reasoning, and where the model's own limit does not apply.
