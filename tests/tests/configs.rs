@@ -97,6 +97,7 @@ fn load_all(sources: &Sources) -> Result<(), Faults> {
         providers: &baton_models::provider_names(),
         media: baton_models::media_of,
         own_settings: &OWN_SETTINGS,
+        boolean_settings: &[],
         refused_settings: &[],
     };
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
@@ -109,6 +110,7 @@ fn load_but_scripts(sources: &Sources) -> Result<(), Faults> {
         providers: &[],
         media: baton_models::media_of,
         own_settings: &OWN_SETTINGS,
+        boolean_settings: &[],
         refused_settings: &[],
     };
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())

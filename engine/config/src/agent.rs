@@ -7,7 +7,7 @@ use baton_types::config::{Agent, Approver, Catalog, Job, ModelSpec, MoneyHolder,
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
-use baton_types::model::{Offer, ToolDefinition};
+use baton_types::model::{Invocation, Offer, ToolDefinition};
 use baton_types::path::DocumentPath;
 use baton_types::principal::RESERVED_AGENT_IDS;
 use baton_types::schema::Schema;
@@ -79,9 +79,9 @@ impl<'s> Loader<'s> {
         }
         let system_prompt = self.prompt(form, agent, job);
         let (mut tools, approvals) = self.granted(form, agent.text("/tools"));
-        let configurations = self.granted_configurations(form, &tools, agent.text("/configs"));
+        let invocation = form.invocation.or_else(|| job?.invocation(&form.model)).unwrap_or_default();
+        let configurations = self.granted_configurations(form, invocation, &tools, agent.text("/configs"));
         tools = naming(tools, &configurations);
-        let invocation = form.invocation.unwrap_or_default();
         let catalog = form.catalog.unwrap_or_else(|| Catalog::of(invocation));
         if catalog == Catalog::Discover && tools.values().any(|tool| !tool.is_known_at_once()) {
             let describing = self.tools.values().filter(|tool| tool.describes_tools);
@@ -100,6 +100,18 @@ impl<'s> Loader<'s> {
             } else {
                 fault.near(&form.model, job.models.keys().map(String::as_str))
             });
+        }
+        if form.invocation.is_none()
+            && invocation == Invocation::Native
+            && let Some(fallback) = job.and_then(|job| job.needs_universal(&form.model))
+        {
+            let message = format!(
+                "\"{fallback}\", a fallback of the model of agent \"{}\", has \"invocation\": \"universal\", but the agent is native",
+                form.agent_id
+            );
+            let fault = agent.text("/model").fault(FaultKind::MisplacedKey, "/model", Spot::Value, message);
+            self.faults
+                .push(fault.expected("\"invocation\" in the agent: \"universal\", or \"native\" if all its models call tools"));
         }
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Agent(AgentId::new(form.agent_id.as_str()));

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use baton_types::config::{CONFIG_ID, Configuration, Invocation, Reach, Target, Tool};
 use baton_types::id::{ToolId, is_valid_id};
 use baton_types::json::Json;
-use baton_types::model::ToolDefinition;
 use serde_json::{Map, Value};
 
 use crate::fault::FaultKind;
@@ -121,6 +120,7 @@ impl<'s> Loader<'s> {
     pub(crate) fn granted_configurations(
         &mut self,
         form: &AgentForm,
+        invocation: Invocation,
         tools: &BTreeMap<ToolId, Arc<Tool>>,
         text: &Text<'s>,
     ) -> BTreeMap<String, Arc<Tool>> {
@@ -147,7 +147,7 @@ impl<'s> Loader<'s> {
                 let message =
                     format!("configuration \"{id}\" is of tool \"{tool}\", which agent \"{}\" is not granted", form.agent_id);
                 self.faults.push(fault(FaultKind::UnknownTool, message).near(tool.as_str(), tools.keys().map(ToolId::as_str)));
-            } else if form.invocation.unwrap_or_default() == Invocation::Native && !configured.takes_config_id {
+            } else if invocation == Invocation::Native && !configured.takes_config_id {
                 let message =
                     format!("tool \"{tool}\" has no input \"config_id\", so a native agent cannot use configuration \"{id}\"");
                 let fault = fault(FaultKind::MisplacedKey, message);
@@ -178,9 +178,7 @@ pub(crate) fn naming(
         };
         let said = input.get("description").and_then(Value::as_str).map(|said| format!("{said}. ")).unwrap_or_default();
         input.insert("description".to_owned(), Value::from(format!("{said}Granted: {}", ids.join(", "))));
-        let ToolDefinition { id, name, description, input_schema: _ } = &*tool.definition;
-        let (id, name, description, input_schema) = (id.clone(), name.clone(), description.clone(), Json::from(schema));
-        let definition = Arc::new(ToolDefinition { id, name, description, input_schema });
+        let definition = Arc::new(tool.definition.with_input_schema(Json::from(schema)));
         *tool = Arc::new(Tool { definition, ..Tool::clone(tool) });
     }
     tools

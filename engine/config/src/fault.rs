@@ -197,6 +197,13 @@ impl Fault {
         self
     }
 
+    /// Returns the same fault without its line, because the line may hold a key. Other faults do not show the line either, once
+    /// they are reported together.
+    pub fn without_line(mut self) -> Self {
+        self.source_line = None;
+        self
+    }
+
     /// Returns the same fault with the name among `known` that is nearest to `name`, or, without one, all of `known`.
     pub fn near<'k>(mut self, name: &str, known: impl IntoIterator<Item = &'k str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
@@ -293,7 +300,7 @@ fn floor_boundary(text: &str, offset: usize) -> usize {
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Orders `faults` and drops duplicates; `Ok` when there is none.
+    /// Orders `faults`, drops duplicates and hides each line that one of its faults does not show; `Ok` when there is none.
     pub fn none_of(mut faults: Vec<Fault>) -> Result<(), Self> {
         if faults.is_empty() {
             return Ok(());
@@ -308,6 +315,11 @@ impl Faults {
             ))
         });
         faults.dedup();
+        for lines in faults.chunk_by_mut(|one, next| (&one.file, one.line) == (&next.file, next.line)) {
+            if lines.iter().any(|fault| fault.source_line.is_none()) {
+                lines.iter_mut().for_each(|fault| fault.source_line = None);
+            }
+        }
         Err(Self(bounded(faults)))
     }
 

@@ -37,9 +37,7 @@ pub(crate) fn with_result_schema(tool: &Tool, schema: &Schema) -> Option<Arc<Too
         let replaced = input_schema.as_object_mut()?.insert(DEFINITIONS.to_owned(), definitions);
         replaced.is_none().then_some(())?;
     }
-    let ToolDefinition { id, name, description, input_schema: _ } = &*tool.definition;
-    let (id, name, description, input_schema) = (id.clone(), name.clone(), description.clone(), Json::from(input_schema));
-    let definition = ToolDefinition { id, name, description, input_schema };
+    let definition = tool.definition.with_input_schema(Json::from(input_schema));
     // The one dialect that refuses schemas: keys of properties have plain characters.
     compile(Target::Anthropic, &definition).is_ok().then(|| Arc::new(definition))
 }

@@ -230,6 +230,7 @@ impl<'s> Loader<'s> {
                         && model.fallbacks.is_empty()
                         && model.context_tokens.is_none()
                         && model.outage_seconds.is_none()
+                        && model.invocation.is_none()
                         && model.modalities == Modalities::default() =>
                 {
                     self.scripted(script, model, &place, text, rules)
@@ -282,8 +283,7 @@ fn unclear_model(text: &Text<'_>, place: &str, provider: bool, script: bool, mod
         (false, true, false) => missing("provider"),
         (false, false, _) => missing("model").expected("\"model\": \"PROVIDER:MODEL\", or \"provider\" with \"script\""),
         _ => {
-            let message =
-                "a script and a provider's model, its settings, its window, its modalities or its fallbacks exclude each other";
+            let message = "a model that follows a script cannot have the keys of a provider's model";
             text.fault(FaultKind::MisplacedKey, place, Spot::Key, message)
         }
     }

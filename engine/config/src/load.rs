@@ -42,6 +42,7 @@ pub fn load(
     let mut loader = Loader::new(sources, functions);
     loader.reading = unconfigured == Unconfigured::Reading;
     loader.own_settings = rules.own_settings.iter().map(|&key| key.to_owned()).collect();
+    loader.boolean_settings = rules.boolean_settings.iter().map(|&key| key.to_owned()).collect();
     let refused = rules.refused_settings.iter();
     loader.refused_settings = refused.map(|&(key, reason)| (key.to_owned(), reason.to_owned())).collect();
     loader.read_agents();

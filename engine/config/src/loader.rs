@@ -85,6 +85,8 @@ pub(crate) struct Loader<'s> {
     pub(crate) reading: bool,
     /// Settings that are the engine's to say.
     pub(crate) own_settings: BTreeSet<String>,
+    /// Settings for the engine that are booleans.
+    pub(crate) boolean_settings: BTreeSet<String>,
     /// Settings that cannot be used, each with the reason.
     pub(crate) refused_settings: BTreeMap<String, String>,
     pub(crate) money_limits: Vec<MoneyLimit>,
@@ -105,6 +107,7 @@ impl<'s> Loader<'s> {
             assumed_configurations: BTreeSet::new(),
             reading: false,
             own_settings: BTreeSet::new(),
+            boolean_settings: BTreeSet::new(),
             refused_settings: BTreeMap::new(),
             money_limits: Vec::new(),
         };
@@ -240,7 +243,7 @@ pub(crate) fn place(text: &Text<'_>, fault: ShapeFault) -> Fault {
     placed.expected = fault.expected;
     placed.found = fault.found;
     placed.nearest = fault.nearest;
-    placed
+    if fault.is_secret { placed.without_line() } else { placed }
 }
 
 /// Returns the file's name without folder and `.json`.

@@ -34,6 +34,8 @@ pub struct ModelRules<'a> {
     pub media: fn(&str) -> Media,
     /// Keys of requests that are the engine's to say, and no setting's.
     pub own_settings: &'a [&'a str],
+    /// Settings that must be `true`, `false` or `null`, because they are for the engine.
+    pub boolean_settings: &'a [&'a str],
     /// Settings that cannot be used unless they are `false` or `null`, each with the reason.
     pub refused_settings: &'a [(&'a str, &'a str)],
 }
@@ -154,6 +156,7 @@ impl<'s> Loader<'s> {
             price: form.price.clone(),
             context_tokens: form.context_tokens,
             modalities: form.modalities,
+            invocation: form.invocation,
             fallbacks: form.fallbacks.clone(),
             outage_seconds: form.outage_seconds,
         };
@@ -182,16 +185,24 @@ impl<'s> Loader<'s> {
             self.faults.push(unknown_provider(text, &format!("{place}/model"), &form.model, providers));
             ProvidedModel::default()
         });
-        let (context_tokens, modalities, fallbacks) = (form.context_tokens, form.modalities, form.fallbacks.clone());
+        let AliasForm { context_tokens, modalities, invocation, .. } = *form;
+        let fallbacks = form.fallbacks.clone();
         let outage = form.outage_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        ProvidedModel { settings, price, context_tokens, modalities, fallbacks, outage, ..model }
+        ProvidedModel { settings, price, context_tokens, modalities, invocation, fallbacks, outage, ..model }
     }
 
-    /// Reports settings that the engine sets itself, since they would have no effect, and settings that it cannot serve.
+    /// Reports settings that the engine sets itself, since they would have no effect, settings that it cannot serve, and
+    /// settings for the engine that are no booleans.
     pub(crate) fn check_settings(&mut self, settings: &Map<String, Value>, place: &str, text: &Text<'s>) {
         for key in settings.keys().filter(|key| self.own_settings.contains(*key)) {
             let message = format!("\"{key}\" is not a setting: the engine sets it in every request");
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
+        }
+        let booleans = settings.iter().filter(|(key, _)| self.boolean_settings.contains(*key));
+        for (key, value) in booleans.filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(_))) {
+            let message = format!("\"{key}\" is of the wrong type");
+            let fault = text.fault(FaultKind::WrongType, &format!("{place}/{key}"), Spot::Value, message);
+            self.faults.push(fault.expected("true or false").found(show(value)));
         }
         for (key, value) in settings.iter().filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false))) {
             let Some(reason) = self.refused_settings.get(key) else { continue };
@@ -226,7 +237,6 @@ impl<'s> Loader<'s> {
     ) -> Option<ProviderSettings> {
         let place = pointer(&["providers", name]);
         let before = self.faults.len();
-        let mut withheld = BTreeSet::new();
         if name.contains(':') {
             let message = format!("provider {} has a name that is not allowed", show(&Value::from(name)));
             self.faults.push(text.fault(FaultKind::OutOfRange, &place, Spot::Key, message).expected("a name without :"));
@@ -253,20 +263,13 @@ impl<'s> Loader<'s> {
         if form.base_url.as_deref().is_some_and(may_hold_key) {
             let message = "the address has a part that may hold a key; a config must not contain keys";
             let fault = text.fault(FaultKind::MisplacedKey, &format!("{place}/base_url"), Spot::Value, message);
-            let fault = fault.expected("a host, a port and a path; and \"key\": {\"env\": \"…\"}");
-            withheld.insert(fault.line);
-            self.faults.push(fault);
+            self.faults.push(fault.expected("a host, a port and a path; and \"key\": {\"env\": \"…\"}").without_line());
         }
         for header in form.headers.keys().filter(|header| holds_key(header)) {
             let message = format!("header \"{header}\" would hold a key; a config must not contain keys");
             let at = format!("{place}/headers/{}", header.replace('~', "~0").replace('/', "~1"));
             let fault = text.fault(FaultKind::MisplacedKey, &at, Spot::Key, message).expected("\"key\": {\"env\": \"…\"}");
-            withheld.insert(fault.line);
-            self.faults.push(fault);
-        }
-        // A fault shows no line that contains a key.
-        for fault in self.faults.iter_mut().filter(|fault| fault.file == text.file && withheld.contains(&fault.line)) {
-            fault.source_line = None;
+            self.faults.push(fault.without_line());
         }
         let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
         let timeouts = form.timeouts.clone().unwrap_or_default();

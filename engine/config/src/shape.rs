@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use baton_schema::{Bound, Broken, Finding, Program, Sizes, push_token};
+use baton_schema::{Bound, Broken, ENV_PATTERN, Finding, Program, Sizes, push_token};
 use baton_types::spelling::nearest;
 use schemars::{JsonSchema, Schema as RootSchema, SchemaGenerator, generate::SchemaSettings, transform::Transform};
 use serde::de::DeserializeOwned;
@@ -24,6 +24,8 @@ pub(crate) struct ShapeFault {
     pub(crate) expected: Option<String>,
     pub(crate) found: Option<String>,
     pub(crate) nearest: Option<String>,
+    /// Whether the line may hold a key, so that it is not shown.
+    pub(crate) is_secret: bool,
 }
 
 /// A form with its published schema.
@@ -190,9 +192,12 @@ fn explain(finding: &Finding<'_>) -> ShapeFault {
             wrong.expected = Some(match *pattern {
                 baton_types::id::ID_PATTERN => "small letters and digits in words joined by _ or -".to_owned(),
                 baton_types::id::TOOL_NAME_PATTERN => "a letter, and then letters, digits, _ or -".to_owned(),
+                ENV_PATTERN => "the name of a variable of the environment: letters, digits and _".to_owned(),
                 other => format!("text that matches {other}"),
             });
-            wrong.found = Some(show(found));
+            // The value may be a key that was written in place of its variable's name.
+            wrong.is_secret = *pattern == ENV_PATTERN;
+            wrong.found = (!wrong.is_secret).then(|| show(found));
             wrong
         }
         other => {
@@ -220,7 +225,7 @@ fn without_echoes(mut faults: Vec<ShapeFault>) -> Vec<ShapeFault> {
 }
 
 fn fault(kind: FaultKind, pointer: String, spot: Spot, message: String) -> ShapeFault {
-    ShapeFault { kind, pointer, spot, message, expected: None, found: None, nearest: None }
+    ShapeFault { kind, pointer, spot, message, expected: None, found: None, nearest: None, is_secret: false }
 }
 
 fn wrong_type(place: String, name: &str, expected: String, found: &Value) -> ShapeFault {

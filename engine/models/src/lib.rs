@@ -27,7 +27,7 @@ pub use error::{ModelError, Outage};
 pub use function::FunctionModel;
 pub use governor::RunKey;
 pub use model::{Attempt, ContentSource, Model, NoContents, Pause};
-pub use provider::{Providers, SetupError, media_of, provider_names, runs_here};
+pub use provider::{BOOLEAN_SETTINGS, Providers, SetupError, media_of, provider_names, runs_here};
 pub use script::{ScriptFault, check_script};
 pub use script_of::script_of;
 pub use scripted::ScriptedModel;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{Faults, ModelRules, Sources, Unconfigured, load};
-use baton_models::{OWN_SETTINGS, REFUSED_SETTINGS, check_script, media_of, provider_names};
+use baton_models::{BOOLEAN_SETTINGS, OWN_SETTINGS, REFUSED_SETTINGS, check_script, media_of, provider_names};
 use baton_tool::ToolFunction;
 use baton_tool::measure::measure;
 use baton_types::config::{Configs, Job, JobDocument, JobInput, Origin};
@@ -156,6 +156,7 @@ pub fn load_configs(
             providers: &provider_names(),
             media: media_of,
             own_settings: &OWN_SETTINGS,
+            boolean_settings: &BOOLEAN_SETTINGS,
             refused_settings: &REFUSED_SETTINGS,
         },
     )

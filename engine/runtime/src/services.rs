@@ -12,6 +12,7 @@ use baton_tool::ToolFunction;
 use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, ProviderSettings, RUN_SCRIPT};
 use baton_types::id::RunId;
 use baton_types::json::Json;
+use baton_types::model::Invocation;
 use baton_types::money::Price;
 use tokio::sync::Semaphore;
 
@@ -131,6 +132,7 @@ impl Services {
                 Err(RunError::UnknownModel { name: name.to_owned(), known: known.into_iter().collect() })
             }
             _ => {
+                check_invocation(configs, stand_in)?;
                 let models = Arc::new(models);
                 check_tools(configs, stand_in, &models).map(|()| models)
             }
@@ -180,6 +182,19 @@ fn hurried(provider: &str, settings: Option<&ProviderSettings>) -> ProviderSetti
     let settings = settings.cloned().unwrap_or_else(usual);
     let connect = settings.connect.unwrap_or(CONNECT_IN_TURN).min(CONNECT_IN_TURN);
     ProviderSettings { connect: Some(connect), ..settings }
+}
+
+/// Refuses a model in place of all others that needs universal invocation, if an agent is native.
+fn check_invocation(configs: &Configs, stand_in: Option<&str>) -> Result<(), RunError> {
+    let mut native = configs.agents.values().filter(|agent| agent.invocation == Invocation::Native);
+    let (Some(universal), Some(agent)) = (stand_in.and_then(|name| configs.job.needs_universal(name)), native.next()) else {
+        return Ok(());
+    };
+    let error = format!(
+        "its config says \"invocation\": \"universal\", but agent {} is native; set \"invocation\" in the file of the agent",
+        agent.id
+    );
+    Err(RunError::Model { name: universal.to_owned(), error })
 }
 
 /// Reports tools of agents that their models cannot be offered.

@@ -62,6 +62,14 @@ pub struct ToolDefinition {
     pub input_schema: Json,
 }
 
+impl ToolDefinition {
+    /// Returns this definition with another schema of its input.
+    pub fn with_input_schema(&self, input_schema: Json) -> Self {
+        let Self { id, name, description, input_schema: _ } = self;
+        Self { id: id.clone(), name: name.clone(), description: description.clone(), input_schema }
+    }
+}
+
 /// The tools that requests of an agent offer. Their hash is made once, however many requests and runs have it.
 #[derive(Debug, Default)]
 pub struct Offer {

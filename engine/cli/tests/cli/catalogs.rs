@@ -23,7 +23,8 @@ fn the_compact_catalog_has_a_header_a_line_for_each_tool_and_a_note() {
     assert!(lines(&ran.stdout).contains(&"• timer: Delay/wait → message, waited"), "{}", ran.stdout);
     let report = folder.baton(&["tool", "catalog", "--output", "json"]).exits(0).json();
     assert_eq!((&report["text"], report["tools"].as_array().unwrap().len()), (&json!(ran.stdout), count));
-    folder.baton(&["tool", "catalog", "--quiet", "--tokens"]).exits(0).says("• echo: Echo input → echo");
+    let quiet = folder.baton(&["tool", "catalog", "--quiet", "--tokens"]).exits(0).says("• echo: Echo input → echo");
+    quiet.tells("tokens, estimated from bytes");
 }
 
 #[test]
@@ -102,4 +103,15 @@ fn a_tool_that_openai_would_reject_is_named() {
     folder.write("echoing/tools/echo.json", long.to_string());
     let ran = folder.baton(&["tool", "catalog", "--job", "echoing", "--format", "openai"]).exits(2);
     ran.tells("tool echo cannot be offered to openai").tells("at most 1024 are allowed");
+}
+
+#[test]
+fn the_catalog_of_an_agent_has_the_configurations_that_its_calls_may_name() {
+    let folder = Folder::new();
+    folder.job("asking", &[("lead", &["openrouter", "handoff"])], json!({"lead": {"turns": [{"text": "done"}]}}), json!({}));
+    folder.write("asking/configs/fast.json", r#"{"tool": "openrouter", "set": {"max_tokens": 9}}"#);
+    let agent = folder.read("asking/agents/lead.json").replacen('{', r#"{"configs": ["fast"], "#, 1);
+    folder.write("asking/agents/lead.json", agent);
+    let of_lead = folder.baton(&["tool", "catalog", "--job", "asking", "--for", "lead"]).exits(0);
+    of_lead.says("\n  config_id of openrouter: fast\n\nINVOCATION: ");
 }

@@ -90,6 +90,22 @@ fn a_missing_key_is_named_before_anything_is_sent_or_stored() {
 }
 
 #[test]
+fn a_model_for_universal_invocation_answers_no_native_agent_in_place_of_its_own() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let (url, received) = server("200 OK", hello());
+    let models = mine(&url).replace("\"mine:m\"", "\"mine:m\", \"invocation\": \"universal\"");
+    folder.write("echoing/models.json", models);
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    let run = ["run", "echoing", "--model", "fast", "--trust"];
+    folder.baton(&run).exits(2).tells("model fast cannot be used").tells("agent lead is native").tells("\"invocation\"");
+    let agent = folder.read("echoing/agents/lead.json");
+    folder.write("echoing/agents/lead.json", agent.replacen('{', "{\"invocation\": \"universal\", ", 1));
+    folder.baton(&run).exits(0).says("hello");
+    assert!(received.recv().unwrap().contains("tool_requests"), "the system prompt explains universal invocation");
+}
+
+#[test]
 fn a_job_says_where_keys_go_only_with_trust_and_the_key_stays_in_its_header() {
     let folder = Folder::new();
     folder.echo_job();

@@ -37,8 +37,8 @@ pub struct AgentForm {
     /// Ids of the tool configurations in `configs/` that its calls may name as `config_id`.
     #[serde(default)]
     pub configs: Vec<String>,
-    /// Its way to call tools: by the tool calls of its provider (`native`, the default), or by JSON in its text
-    /// (`universal`), for models without tool calling.
+    /// Its way to call tools: by the tool calls of its provider (`native`), or by JSON in its text (`universal`), for
+    /// models without tool calling (default: what its model says, or `native`).
     #[serde(default)]
     pub invocation: Option<Invocation>,
     /// The knowledge of its model about its tools at first. `full` (default for `native`) is the definition of every tool. `discover`

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_schema::{DAY_PATTERN, ENV_PATTERN, PAGE_PATTERN};
 use baton_types::config::Modalities;
+use baton_types::model::Invocation;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -38,6 +39,10 @@ pub struct ModelForm {
     /// The kinds of input besides text, if they differ from its provider's usual ones.
     #[serde(default)]
     pub modalities: Modalities,
+    /// Its agents' way to call tools, unless they have their own key `invocation`. A fallback, or the model of `--model`, does
+    /// not change it.
+    #[serde(default)]
+    pub invocation: Option<Invocation>,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
     /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
     #[serde(default)]
@@ -96,6 +101,10 @@ pub struct AliasForm {
     /// The kinds of input besides text, if they differ from its provider's usual ones.
     #[serde(default)]
     pub modalities: Modalities,
+    /// Its agents' way to call tools, unless they have their own key `invocation`. A fallback, or the model of `--model`, does
+    /// not change it.
+    #[serde(default)]
+    pub invocation: Option<Invocation>,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
     /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
     #[serde(default)]

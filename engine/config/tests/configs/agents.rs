@@ -40,6 +40,21 @@ fn a_setting_that_the_engine_cannot_serve_is_a_fault_with_its_reason() {
 }
 
 #[test]
+fn a_setting_for_the_engine_is_a_boolean() {
+    let lead = |value: &str| {
+        sound().edited("agents/lead.json", "\"tools\"", &format!("\"settings\": {{\"calls_in_text\": {value}}}, \"tools\""))
+    };
+    for value in ["\"yes\"", "1"] {
+        let told = lead(value).faults();
+        assert!(told.contains("error B0105: \"calls_in_text\" is of the wrong type"), "{told}");
+        assert!(told.contains(&format!("expected true or false, found {value}")), "{told}");
+    }
+    for value in ["true", "false", "null"] {
+        lead(value).load().unwrap();
+    }
+}
+
+#[test]
 fn what_a_result_must_meet_is_kept_and_a_broken_schema_is_told() {
     let lead = |schema: &str| sound().edited("agents/lead.json", "\"tools\"", &format!("\"result_schema\": {schema}, \"tools\""));
     let configs = lead(r#"{"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}}}"#)

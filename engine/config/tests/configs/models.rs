@@ -1,9 +1,11 @@
 //! Models of providers: by `PROVIDER:MODEL`, by names of a job's or a person's `models.json`, and what can be wrong there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_config::{PriceTable, Role, Unconfigured, load, prices};
-use baton_types::config::{ModelSpec, Origin, ProvidedModel, RUN_SCRIPT};
+use baton_types::config::{Catalog, ModelSpec, Origin, ProvidedModel, RUN_SCRIPT};
+use baton_types::model::Invocation;
 use baton_types::money::Money;
 
 use crate::support::{Files, WORD_COUNT, check, rules, sound};
@@ -28,6 +30,45 @@ fn a_provider_and_a_model_need_no_name() {
     let own = r#""models": { "scripted": { "provider": "scripted", "script": "demo.script.json" } }"#;
     let bare = files.edited("agents/counter.json", MODEL, "\"model\": \"local:m\"").edited("job.json", own, "\"limits\": {}");
     assert!(bare.load().is_ok());
+}
+
+#[test]
+fn a_model_sets_the_way_to_call_tools_of_agents_that_set_none() {
+    let small = r#"{"models": {"small": {"model": "acme:m", "invocation": "universal"}}}"#;
+    let files = || sound().with(Role::Models, "models.json", small);
+    let of = |files: &Files, agent: &str| {
+        let agent = Arc::clone(&files.load().expect("the job is sound").agents[agent]);
+        (agent.invocation, agent.catalog)
+    };
+    let named = files().edited("agents/counter.json", MODEL, "\"model\": \"small\"");
+    assert_eq!(of(&named, "counter"), (Invocation::Universal, Catalog::Discover));
+    assert_eq!(of(&named, "lead"), (Invocation::Native, Catalog::Full), "its model is another one");
+    let own = files().edited("agents/counter.json", MODEL, "\"model\": \"small\", \"invocation\": \"native\"");
+    assert_eq!(of(&own, "counter").0, Invocation::Native, "the agent's own key counts");
+
+    let in_job = r#""models": {"small": {"model": "acme:m", "invocation": "universal"}, "#;
+    let in_job = sound().edited("job.json", "\"models\": {", in_job).edited("agents/counter.json", MODEL, "\"model\": \"small\"");
+    assert_eq!(of(&in_job, "counter").0, Invocation::Universal);
+}
+
+#[test]
+fn a_native_agent_cannot_fall_back_to_a_model_that_needs_universal_invocation() {
+    let models = r#"{"models": {"large": {"model": "acme:l", "fallbacks": ["small"]}, "small": {"model": "acme:m", "invocation": "universal"}}}"#;
+    let files = || sound().with(Role::Models, "models.json", models);
+    let large = |more: &str| files().edited("agents/counter.json", MODEL, &format!("\"model\": \"large\"{more}"));
+    check(
+        large(""),
+        r#"
+error B0109: "small", a fallback of the model of agent "counter", has "invocation": "universal", but the agent is native
+   ┌─ demo/agents/counter.json:4:12
+ 4 │   "model": "large",
+   │            ^^^^^^^ expected "invocation" in the agent: "universal", or "native" if all its models call tools
+1 error
+"#,
+    );
+    for explicit in ["native", "universal"] {
+        assert!(large(&format!(", \"invocation\": \"{explicit}\"")).load().is_ok(), "{explicit}");
+    }
 }
 
 #[test]
@@ -197,7 +238,7 @@ error B0106: key "model" is missing
     check(
         sound().edited("job.json", own, r#"{ "provider": "scripted", "script": "demo.script.json", "model": "acme:m" }"#),
         r#"
-error B0109: a script and a provider's model, its settings, its window, its modalities or its fallbacks exclude each other
+error B0109: a model that follows a script cannot have the keys of a provider's model
     ┌─ demo/job.json:10:15
  10 │   "models": { "scripted": { "provider": "scripted", "script": "demo.script.json", "model": "acme:m" } }
     │               ^^^^^^^^^^
@@ -285,7 +326,7 @@ fn every_fault_of_fallbacks_is_told_at_its_place() {
     let seeing = scripted.replace(r#""fallbacks": ["acme:m"]"#, r#""modalities": {"images": true}"#);
     for given in [scripted, windowed.as_str(), seeing.as_str()] {
         let shown = sound().edited("job.json", own, given).faults();
-        assert!(shown.contains("its settings, its window, its modalities or its fallbacks exclude each other"), "{shown}");
+        assert!(shown.contains("a model that follows a script cannot have the keys of a provider's model"), "{shown}");
     }
 }
 

@@ -202,6 +202,7 @@ pub(crate) fn rules() -> ModelRules<'static> {
         providers: &["acme", "local"],
         media: |_| baton_types::config::Media::ALL,
         own_settings: &["messages"],
+        boolean_settings: &["calls_in_text"],
         refused_settings: &[("later", "nothing waits")],
     }
 }

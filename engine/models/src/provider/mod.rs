@@ -23,7 +23,7 @@ use baton_types::config::{ProvidedModel, ProviderSettings};
 pub use endpoint::{Endpoint, Timeouts, runs_here};
 pub use health::{Health, HealthError};
 pub use model::ProviderModel;
-pub use offers::{openai_tools, turned_down};
+pub use offers::{BOOLEAN_SETTINGS, openai_tools, turned_down};
 pub use profile::{HeldResults, KeyRule, PROFILES, Profile, media_of, provider_names};
 pub use retry::Retries;
 

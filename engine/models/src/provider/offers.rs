@@ -19,6 +19,9 @@ pub(super) const STRICT_TOOLS: &str = "strict_tools";
 /// Setting that selects whether a text that is exactly a call is read as that call.
 pub(super) const CALLS_IN_TEXT: &str = "calls_in_text";
 
+/// Settings for the engine itself. Each is a boolean.
+pub const BOOLEAN_SETTINGS: [&str; 2] = [STRICT_TOOLS, CALLS_IN_TEXT];
+
 /// The most tools that are kept: those of a few jobs. A model that outlives its jobs begins anew.
 const MAX_KEPT: usize = 4_096;
 

@@ -6,7 +6,7 @@ mod record;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use baton_types::config::{INVOCATION_NOTE, Tool, catalog_header};
+use baton_types::config::{INVOCATION_NOTE, Tool, catalog_header, one_line};
 use baton_types::model::ToolDefinition;
 
 pub use filter::{Filter, NoSuchName};
@@ -37,13 +37,14 @@ impl ToolCatalog {
         self.tools.iter().map(|tool| Arc::clone(&tool.definition)).collect()
     }
 
-    /// Returns the compact form (seed 001): the number of tools, one line for each, and the place of the instructions for calls.
-    pub fn compact(&self) -> String {
+    /// Returns the compact form (seed 001): the number of tools, one line for each, `configuration_lines`, and the place of the
+    /// instructions for calls.
+    pub fn compact(&self, configuration_lines: &str) -> String {
         let mut text = format!("{}\n\n", catalog_header(self.tools.len()));
         for tool in &self.tools {
             let _infallible = writeln!(text, "{}", tool.catalog_line());
         }
-        let _infallible = writeln!(text, "\n{}", INVOCATION_NOTE.join("\n"));
+        let _infallible = writeln!(text, "{configuration_lines}\n{}", INVOCATION_NOTE.join("\n"));
         text
     }
 
@@ -58,10 +59,4 @@ impl ToolCatalog {
             lines.join("\n")
         )
     }
-}
-
-/// Returns `text` on one line without control characters, so that a description cannot look like another line of the prompt.
-fn one_line(text: &str) -> String {
-    let words = text.split(|each: char| each.is_whitespace() || each.is_control()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join(" ")
 }

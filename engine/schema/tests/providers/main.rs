@@ -63,6 +63,7 @@ fn built_in() -> Vec<std::sync::Arc<ToolDefinition>> {
         providers: &["p"],
         media: |_| baton_types::config::Media::ALL,
         own_settings: &[],
+        boolean_settings: &[],
         refused_settings: &[],
     };
     let configs = load(&sources, &[], Unconfigured::Reading, &rules).unwrap_or_else(|faults| panic!("{faults}"));

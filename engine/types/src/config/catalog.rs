@@ -59,7 +59,7 @@ impl Tool {
         let outputs = output.as_ref().and_then(|schema| schema.get("properties")?.as_object());
         let outputs: Vec<&str> = outputs.into_iter().flat_map(serde_json::Map::keys).map(String::as_str).collect();
         let arrow = if outputs.is_empty() { "" } else { " → " };
-        format!("• {}: {}{arrow}{}", self.id, self.purpose(), one_line(&outputs.join(", "), usize::MAX))
+        format!("• {}: {}{arrow}{}", self.id, self.purpose(), one_line(&outputs.join(", ")))
     }
 
     /// Returns its purpose on one line: the summary, or the beginning of its description.
@@ -68,9 +68,12 @@ impl Tool {
     pub fn purpose(&self) -> String {
         let description = self.definition.description.as_str();
         match &self.summary {
-            Some(summary) => summary.clone(),
-            None if self.agent.is_some() => one_line(description, DELEGATION_CHARACTERS),
-            None => one_line(first_sentence(description.trim()), DESCRIPTION_CHARACTERS).trim_end_matches('.').to_owned(),
+            Some(summary) => one_line(summary),
+            None if self.agent.is_some() => cut(one_line(description), DELEGATION_CHARACTERS),
+            None => {
+                let sentence = cut(one_line(first_sentence(description.trim())), DESCRIPTION_CHARACTERS);
+                sentence.trim_end_matches('.').to_owned()
+            }
         }
     }
 
@@ -149,11 +152,14 @@ pub fn first_sentence(text: &str) -> &str {
     end.map_or(text, |(at, _)| text[..=at].trim_end())
 }
 
-/// Returns `text` on one line without control characters, and without what exceeds `most` characters.
-fn one_line(text: &str, most: usize) -> String {
-    let words: Vec<&str> =
-        text.split(|each: char| each.is_whitespace() || each.is_control()).filter(|word| !word.is_empty()).collect();
-    let line = words.join(" ");
+/// Returns `text` on one line without control characters, so that a description cannot look like another line of a catalog.
+pub fn one_line(text: &str) -> String {
+    let words = text.split(|each: char| each.is_whitespace() || each.is_control()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns `line` without what exceeds `most` characters.
+fn cut(line: String, most: usize) -> String {
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::Job;
 use super::reach::Origin;
 use crate::document::may_be_text;
+use crate::model::Invocation;
 use crate::money::Price;
 
 /// The default time for which a request is retried while its provider is away.
@@ -48,6 +49,8 @@ pub struct ProvidedModel {
     pub context_tokens: Option<u64>,
     /// The kinds of input besides text, if a config sets them.
     pub modalities: Modalities,
+    /// The way to call tools of the agents that name it and have no own one, if a config sets it.
+    pub invocation: Option<Invocation>,
     /// The names of the models that are asked in its place, one after the other, when it is not available.
     pub fallbacks: Vec<String>,
     /// The time for which a request is retried while its provider is away, if a config sets one.
@@ -169,6 +172,20 @@ impl Job {
             Some(ModelSpec::Provided(provided)) => provided.context_tokens,
             Some(ModelSpec::Scripted { .. }) | None => None,
         }
+    }
+
+    /// Returns the way to call tools that a config sets for the model called `name`.
+    pub fn invocation(&self, name: &str) -> Option<Invocation> {
+        match self.models.get(name) {
+            Some(ModelSpec::Provided(provided)) => provided.invocation,
+            Some(ModelSpec::Scripted { .. }) | None => None,
+        }
+    }
+
+    /// Returns the first model that is asked when `name` is, `name` included, and needs universal invocation.
+    pub fn needs_universal<'j>(&'j self, name: &'j str) -> Option<&'j str> {
+        let asked = std::iter::once(name).chain(self.fallbacks(name).iter().map(String::as_str));
+        asked.into_iter().find(|asked| self.invocation(asked) == Some(Invocation::Universal))
     }
 
     /// Returns the provider of the model called `name`; a model of the program itself is its own.

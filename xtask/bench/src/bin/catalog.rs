@@ -55,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
     let tokenizer = tiktoken_rs::o200k_base()?;
     let tokens = |text: &str| CoreBPE::encode_ordinary(&tokenizer, text).len();
     let catalog = catalog()?;
-    let (compact, full) = (catalog.compact(), catalog.record().to_string());
+    let (compact, full) = (catalog.compact(""), catalog.record().to_string());
     println!("{compact}");
     println!("| measured | tokens (o200k_base) | reduction | target |\n| --- | --- | --- | --- |");
     let (lines, record) = (tokens(&compact), tokens(&full));

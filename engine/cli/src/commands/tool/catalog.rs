@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::tools::Tools;
 use crate::exit::Failure;
 use crate::place::Place;
+use crate::screen;
 use crate::style;
 use crate::text::Text;
 
@@ -33,7 +34,7 @@ pub(super) fn print(tools: &Tools, filter: &Filter, form: Form, counts_tokens: b
         _ => Failure::not_found("tag", missing.name, missing.known),
     })?;
     let (content, size) = match form {
-        Form::Compact => text_of(catalog.compact()),
+        Form::Compact => text_of(catalog.compact(&tools.configuration_lines)),
         Form::Prompt => text_of(catalog.prompt()),
         Form::Openai => {
             let bytes = openai_tools(&catalog.definitions(), &tools.settings);
@@ -62,7 +63,7 @@ pub(super) fn print(tools: &Tools, filter: &Filter, form: Form, counts_tokens: b
         Content::Record(record) => place.screen.value(&record)?,
     }
     if counts_tokens {
-        place.screen.tell(&style::faint(format!("≈{tokens} tokens, estimated from bytes")));
+        screen::tell(&style::faint(format!("≈{tokens} tokens, estimated from bytes")));
     }
     Ok(())
 }

@@ -18,6 +18,8 @@ pub(super) struct Tools {
     pub(super) job: Option<PathBuf>,
     /// The settings of requests that offer the tools: those of one agent and its model, if they are the tools of an agent.
     pub(super) settings: Map<String, Value>,
+    /// The lines of the catalog about configurations that the agent may name.
+    pub(super) configuration_lines: String,
     configs: Option<Arc<Configs>>,
 }
 
@@ -25,13 +27,14 @@ impl Tools {
     /// Loads the program's tools, and those of `job`. Without `job`, it is the job of the current folder, if there is one.
     pub(super) fn load(place: &Place, job: Option<&Path>) -> Result<Self, Failure> {
         let here = place.current.join(crate::place::JOB_FILE).is_file().then_some(Path::new("."));
-        let settings = Map::new();
+        let (settings, configuration_lines) = (Map::new(), String::new());
         match job.or(here) {
             Some(name) => {
                 let configs = job::load(place, name)?.configs;
-                Ok(Self { by_id: configs.tools.clone(), job: Some(name.to_owned()), settings, configs: Some(configs) })
+                let by_id = configs.tools.clone();
+                Ok(Self { by_id, job: Some(name.to_owned()), settings, configuration_lines, configs: Some(configs) })
             }
-            None => Ok(Self { by_id: job::tools(place)?, job: None, settings, configs: None }),
+            None => Ok(Self { by_id: job::tools(place)?, job: None, settings, configuration_lines, configs: None }),
         }
     }
 
@@ -49,7 +52,8 @@ impl Tools {
             Some(ModelSpec::Scripted { .. }) | None => Map::new(),
         };
         settings.extend(agent.settings.value().as_object().cloned().unwrap_or_default());
-        Ok(Self { by_id: agent.tools.clone(), settings, ..self })
+        let (by_id, configuration_lines) = (agent.tools.clone(), agent.configuration_lines());
+        Ok(Self { by_id, settings, configuration_lines, ..self })
     }
 
     /// Returns the tool with the id `name`.
