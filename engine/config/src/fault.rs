@@ -317,7 +317,9 @@ impl Faults {
         faults.dedup();
         for lines in faults.chunk_by_mut(|one, next| (&one.file, one.line) == (&next.file, next.line)) {
             if lines.iter().any(|fault| fault.source_line.is_none()) {
-                lines.iter_mut().for_each(|fault| fault.source_line = None);
+                for fault in lines {
+                    fault.source_line = None;
+                }
             }
         }
         Err(Self(bounded(faults)))

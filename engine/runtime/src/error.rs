@@ -8,7 +8,7 @@ use baton_schema::provider::SchemaFault;
 use baton_store::StoreError;
 use baton_types::config::FunctionName;
 use baton_types::event::Refusal;
-use baton_types::id::{ContentHash, RunId};
+use baton_types::id::{AgentId, ContentHash, RunId};
 
 /// Why a run was not started, resumed or acted on.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -47,6 +47,17 @@ pub enum RunError {
         name: String,
         /// Why.
         error: String,
+    },
+    /// A model for universal invocation would answer a native agent.
+    #[error(
+        "model {model} cannot answer for agent {agent}: the model has \"invocation\": \"universal\", and the agent is native; \
+         set \"invocation\" in the file of the agent"
+    )]
+    Invocation {
+        /// The model's name in the job.
+        model: String,
+        /// The first native agent.
+        agent: AgentId,
     },
     /// The run cannot be recorded where it was to be.
     #[error(transparent)]

@@ -190,11 +190,7 @@ fn check_invocation(configs: &Configs, stand_in: Option<&str>) -> Result<(), Run
     let (Some(universal), Some(agent)) = (stand_in.and_then(|name| configs.job.needs_universal(name)), native.next()) else {
         return Ok(());
     };
-    let error = format!(
-        "its config says \"invocation\": \"universal\", but agent {} is native; set \"invocation\" in the file of the agent",
-        agent.id
-    );
-    Err(RunError::Model { name: universal.to_owned(), error })
+    Err(RunError::Invocation { model: universal.to_owned(), agent: agent.id.clone() })
 }
 
 /// Reports tools of agents that their models cannot be offered.

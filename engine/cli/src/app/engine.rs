@@ -64,6 +64,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::Template { .. }
         | RunError::UnknownModel { .. }
         | RunError::Tools(_)
+        | RunError::Invocation { .. }
         | RunError::MissingFunctions(_)
         | RunError::NoSuchDecision { .. }
         | RunError::NoSuchEntry { .. }

@@ -98,7 +98,7 @@ fn a_model_for_universal_invocation_answers_no_native_agent_in_place_of_its_own(
     folder.write("echoing/models.json", models);
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     let run = ["run", "echoing", "--model", "fast", "--trust"];
-    folder.baton(&run).exits(2).tells("model fast cannot be used").tells("agent lead is native").tells("\"invocation\"");
+    folder.baton(&run).exits(2).tells("model fast cannot answer for agent lead").tells("\"invocation\"");
     let agent = folder.read("echoing/agents/lead.json");
     folder.write("echoing/agents/lead.json", agent.replacen('{', "{\"invocation\": \"universal\", ", 1));
     folder.baton(&run).exits(0).says("hello");

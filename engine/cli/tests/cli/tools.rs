@@ -1,6 +1,6 @@
 //! `tool`: listing, showing, calling and testing tools; commands need trust.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Folder;
 
@@ -57,6 +57,25 @@ fn a_tool_that_a_provider_would_turn_down_names_the_place_and_stops_the_start() 
     folder.baton(&["run", "echoing", "--model", "anthropic:m", "--trust"]).exits(2).tells(place).tells("/properties/größe");
     assert_eq!(folder.baton(&["ps", "--output", "json"]).json(), json!([]), "nothing is stored");
     folder.baton(&["run", "echoing"]).exits(0);
+}
+
+#[test]
+fn an_agent_that_discovers_its_tools_may_have_more_than_a_provider_takes() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let names: Vec<String> = (0..150).map(|number| format!("tool_{number}")).collect();
+    for name in &names {
+        let tool = json!({"tool_id": name, "type": "non_function_tool", "description": "Notes.", "parameters": {}});
+        folder.write(&format!("echoing/tools/{name}.json"), tool.to_string());
+    }
+    let mut agent: Value = serde_json::from_str(&folder.read("echoing/agents/lead.json")).unwrap();
+    agent["model"] = json!("openai:m");
+    agent["tools"].as_array_mut().unwrap().extend(names.iter().map(|name| json!(name)));
+    folder.write("echoing/agents/lead.json", agent.to_string());
+    folder.baton(&["validate", "echoing"]).exits(2).tells("128");
+    agent["catalog"] = json!("discover");
+    folder.write("echoing/agents/lead.json", agent.to_string());
+    folder.baton(&["validate", "echoing"]).exits(0);
 }
 
 #[test]
