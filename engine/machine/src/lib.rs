@@ -131,6 +131,15 @@ impl Run {
         self.graph.get(id)
     }
 
+    /// Returns the root task: the newest one, if the run continues another. `None` before the first entry.
+    pub fn root(&self) -> Option<&Task> {
+        self.newest_root().map(|root| &self.graph[root])
+    }
+
+    fn newest_root(&self) -> Option<TaskIndex> {
+        self.graph.indices().rev().find(|task| self.graph[*task].kind == TaskKind::Root)
+    }
+
     /// Returns the task graph.
     pub fn graph(&self) -> &TaskGraph {
         &self.graph

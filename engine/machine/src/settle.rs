@@ -33,8 +33,11 @@ impl Run {
         if starts != self.started().is_none() {
             return Err(Refusal::Start { started: self.started().is_some() });
         }
-        if self.ended().is_some() {
-            return Err(Refusal::Ended { task: TaskId::root() });
+        let continues = matches!(event, Event::Adopted { adoption, .. } if adoption.follow_up.is_some());
+        match (self.ended(), self.root()) {
+            (Some(_), Some(root)) if !continues => return Err(Refusal::Ended { task: root.id.clone() }),
+            (None, _) if continues => return Err(Refusal::NotEnded),
+            _ => {}
         }
         match event {
             Event::Started { documents, .. } => self.check_new_documents(documents),

@@ -95,6 +95,15 @@ impl Task {
         }
     }
 
+    /// Returns the tokens of the definitions that its requests offer since they were described, if `agent` holds it.
+    pub(super) fn described_tokens(&self, agent: &Agent) -> u64 {
+        if !agent.is_offered_described_tools() {
+            return 0;
+        }
+        let described = self.extras.iter().flat_map(|extras| &extras.described);
+        described.filter_map(|id| agent.tools.get(id)).map(|tool| crate::render::definition_tokens(tool)).sum()
+    }
+
     /// Whether it has not ended.
     pub fn is_live(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))
@@ -209,13 +218,22 @@ impl Task {
 impl Task {
     /// Iterates over the possible compactions, the smallest first. The newest turn always stays.
     pub(super) fn plans(&self) -> impl Iterator<Item = Plan> {
-        let plans = self.context.as_deref().into_iter().flat_map(|context| {
+        let now = self.context_tokens;
+        let plans = self.context.as_deref().into_iter().flat_map(move |context| {
+            let inherited = context.inherited_tokens;
+            let (base, own) = (context.base_tokens.saturating_sub(inherited), context.base_tokens);
+            // Before its first request, the conversation that it begins with has calls without results.
+            let alone = (inherited > 0 && !context.requests.is_empty()).then(|| Plan {
+                through_turn: 0,
+                dropped: inherited,
+                kept: now.saturating_sub(inherited),
+            });
             let later = context.requests.iter().filter(|request| request.turn > context.through_turn + 1);
-            later.map(|request| Plan {
+            alone.into_iter().chain(later.map(move |request| Plan {
                 through_turn: request.turn - 1,
-                dropped: request.tokens.saturating_sub(context.base_tokens),
-                kept: context.base_tokens + self.context_tokens.saturating_sub(request.tokens),
-            })
+                dropped: request.tokens.saturating_sub(own) + inherited,
+                kept: base + now.saturating_sub(request.tokens),
+            }))
         });
         plans.filter(|plan| plan.dropped > 2 * SUMMARY_FRAME_TOKENS)
     }
@@ -223,7 +241,7 @@ impl Task {
 
 /// A possible compaction.
 pub(super) struct Plan {
-    /// The last turn that is replaced.
+    /// The last turn that is replaced; 0 for the conversation that the task begins with.
     pub(super) through_turn: u32,
     /// Tokens of the replaced turns.
     pub(super) dropped: u64,
@@ -247,8 +265,11 @@ const DIGEST_TOKENS: u64 = 2_000;
 /// The lengths of a conversation that its compaction needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
-    /// Tokens (≈) that no compaction removes: the prompt, the tools and the request with its documents.
+    /// Tokens (≈) of its beginning: the prompt, the tools, the conversation that it begins with, and the request with its
+    /// documents.
     pub base_tokens: u64,
+    /// Those of them that belong to the conversation that the task begins with. Each compaction replaces it.
+    pub inherited_tokens: u64,
     /// The newest requests, oldest first, with their lengths after compaction.
     pub requests: VecDeque<ContextMark>,
     /// The last turn in the summary; 0 without a summary.

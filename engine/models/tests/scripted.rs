@@ -6,7 +6,7 @@ use baton_models::{Model, ModelError, NoContents, ScriptedModel, check_script, s
 use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
 use baton_types::config::Invocation;
 use baton_types::document::{ContentFacts, DocumentVersion};
-use baton_types::entry::{Entry, Holder, Master, ModelAnswered, ReminderReason, TaskCreated, TaskKind, TurnKind};
+use baton_types::entry::{Entry, Holder, ModelAnswered, ReminderReason, TaskCreated, TaskKind, TurnKind};
 use baton_types::id::{ContentHash, TaskId};
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role};
@@ -403,23 +403,7 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
         ModelCall { malformed: Some("cut off".to_owned()), ..ModelCall::new("", json!("{\"a\": ")) },
         ModelCall::new("list", json!([1, null])),
     ];
-    let created = TaskCreated {
-        task: TaskId::root(),
-        kind: TaskKind::Root,
-        holder: Holder::Agent("lead".into()),
-        caller: None,
-        tool: None,
-        master: Master::Person,
-        answers_for: None,
-        request: "Go.".to_owned(),
-        documents: Vec::new(),
-        depth: 0,
-        answer_schema: Json::null(),
-        deadline: None,
-        failed_attempts: 0,
-        last_failure: None,
-        concern: None,
-    };
+    let created = TaskCreated::new(TaskId::root(), TaskKind::Root, Holder::Agent("lead".into()), "Go.".to_owned());
     let entries = [
         Entry::TaskCreated(Box::new(created)),
         answered("0", 1, "{{ turn }} {# not a comment #}\n", odd.to_vec()),

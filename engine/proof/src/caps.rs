@@ -47,7 +47,7 @@ impl Ledger {
         let configs = std::sync::Arc::clone(&self.configs);
         let picos = |limits: &Limits| limits.cost_usd.map(|usd| Money::from_usd(usd).picos());
         let held = |ledger: &Self, id: &TaskId| u64::try_from(ledger.money(id)).unwrap_or(u64::MAX);
-        let (root, run) = (TaskId::root(), &configs.job.limits);
+        let (root, run) = (self.root.clone(), &configs.job.limits);
         self.within(self.tokens(&root), run.tokens, || "tokens of the run".to_owned());
         self.within(held(self, &root), picos(run), || "picodollars of the run".to_owned());
         let holders: Vec<TaskId> = std::iter::once(task).chain(self.above(task)).cloned().collect();

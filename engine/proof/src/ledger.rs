@@ -47,6 +47,10 @@ pub struct Ledger {
     pub contents: BTreeMap<ContentHash, u64>,
     /// Whether the run has ended.
     pub run_ended: bool,
+    /// The root task: the newest one, if the run continues another.
+    pub root: TaskId,
+    /// The request of the root task that must follow, if the run continues another from here on.
+    follow_up: Option<String>,
     /// Whether a person paused the run.
     pub paused: bool,
     /// The settled usage of all model requests.
@@ -102,6 +106,8 @@ pub struct TaskBook {
     /// The newest turn was settled without an answer, by a crash, and is asked again.
     interrupted: bool,
     answered: u32,
+    /// Whether its requests begin with the conversation of another task. The first summary replaces that.
+    begins_with_other: bool,
     /// The last turn in a summary.
     compacted_through: u32,
     /// While the newest turn asks for a summary: the last turn that the summary will replace.
@@ -277,6 +283,8 @@ impl Ledger {
             heads: BTreeMap::new(),
             contents: BTreeMap::new(),
             run_ended: false,
+            root: TaskId::root(),
+            follow_up: None,
             paused: false,
             settled: Usage::default(),
             settled_cost: 0,

@@ -197,6 +197,7 @@ fn run_started(started: &RunStarted) -> String {
         prices: _prices,
         engine: _engine,
         forked_from: _forked_from,
+        continues: _continues,
     } = started;
     format!("run started: {request}")
 }
@@ -229,6 +230,7 @@ fn task_created(created: &TaskCreated) -> String {
         tool: _tool,
         master,
         answers_for,
+        begins_from,
         request,
         documents,
         depth: _depth,
@@ -253,6 +255,9 @@ fn task_created(created: &TaskCreated) -> String {
     }
     if let Some(answered) = answers_for {
         let _ = write!(line, " in the name of {answered}");
+    }
+    if let Some(earlier) = begins_from {
+        let _ = write!(line, " after the conversation of {earlier}");
     }
     if !answer_schema.is_null() && concern.is_none() {
         let _ = write!(line, " schema {}", answer_schema.text());

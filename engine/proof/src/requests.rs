@@ -121,7 +121,7 @@ impl Requests {
             created,
             asker,
             documents: run.documents(),
-            master: created.answers_for.as_ref().map(|master| &self.transcripts[master]),
+            earlier: created.earlier().map(|earlier| &self.transcripts[earlier]),
         })
     }
 

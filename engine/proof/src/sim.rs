@@ -207,6 +207,7 @@ impl Sim {
             prices: self.prices.clone(),
             engine: "test".to_owned(),
             forked_from: None,
+            continues: None,
         };
         let root = self.configs.job.root.clone();
         self.event(Event::Started { run, root, documents }).expect("a new run starts");

@@ -69,6 +69,7 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
         prices: prices(&configs, None, |_| false, PriceTable::embedded),
         engine: "test".to_owned(),
         forked_from: None,
+        continues: None,
     };
     let mut next = Some(Event::Started { run: started, root: configs.job.root.clone(), documents: Vec::new() });
     let mut now = 0;

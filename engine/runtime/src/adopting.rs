@@ -40,7 +40,7 @@ impl Services {
         transcripts.prompts.adopt(before + 1, &configs).map_err(|error| template(&error))?;
         run.know_configs(hash, configs);
         reading.last = self.clock.now().max(reading.last);
-        let adoption = Adoption { configs: hash, model, prices, changes, fork: None };
+        let adoption = Adoption { configs: hash, model, prices, changes, fork: None, follow_up: None };
         let decision = run.handle(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
         let iteration = Iteration::of(decision);
         let mut batch = iteration.first_batch(&reading.id, epoch, before, run, reading.last);

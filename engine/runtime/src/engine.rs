@@ -111,6 +111,7 @@ impl Engine {
             prices,
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             forked_from: None,
+            continues: None,
         };
         let now = self.0.clock.now();
         let recorded = self.0.providers.cassettes();

@@ -108,6 +108,7 @@ impl Engine {
                 prices: prices.clone(),
                 changes: options.changes.clone(),
                 fork: Some(forked(id)),
+                follow_up: None,
             };
             let mut run = run.clone();
             let decision = run.handle(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;

@@ -76,7 +76,7 @@ impl Engine {
             Ok(prices) => (prices, None),
             Err(error) => (BTreeMap::new(), Some(error.to_string())),
         };
-        let adoption = Adoption { configs: hash, model: started.model, prices, changes: Vec::new(), fork: None };
+        let adoption = Adoption { configs: hash, model: started.model, prices, changes: Vec::new(), fork: None, follow_up: None };
         let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::Engine };
         let mut hindrances = match run.check(&event) {
             Err(Refusal::CannotAdopt { reasons }) => reasons,

@@ -98,8 +98,8 @@ impl Replay {
             return;
         }
         if let Entry::TaskCreated(created) = &recorded.entry {
-            let master = created.answers_for.as_ref().and_then(|master| self.transcripts.get(master));
-            if let Some(transcript) = prompts.begin(run, recorded.seq, created, master) {
+            let earlier = created.earlier().and_then(|earlier| self.transcripts.get(earlier));
+            if let Some(transcript) = prompts.begin(run, recorded.seq, created, earlier) {
                 self.transcripts.insert(created.task.clone(), transcript);
             }
             return;

@@ -75,8 +75,8 @@ impl Prompts {
     }
 
     /// Returns the conversation of a task of `run` at its creation, entry `seq`; `None` for one that a person holds.
-    /// `master` is the conversation that a question is answered on, in its state at that entry.
-    pub(crate) fn begin(&self, run: &Run, seq: u64, created: &TaskCreated, master: Option<&Transcript>) -> Option<Transcript> {
+    /// `earlier` is the conversation that it begins with, in its state at that entry.
+    pub(crate) fn begin(&self, run: &Run, seq: u64, created: &TaskCreated, earlier: Option<&Transcript>) -> Option<Transcript> {
         let era = self.era(seq);
         let task = run.task(&created.task)?;
         let agent = era.configs.agents.get(task.agent()?)?;
@@ -87,7 +87,7 @@ impl Prompts {
             created,
             asker: asking.and_then(|asker| run.task(asker)).and_then(|asker| asker.agent()),
             documents: run.documents(),
-            master,
+            earlier,
         }))
     }
 }
@@ -165,10 +165,10 @@ impl Transcripts {
 
     /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed.
     fn begin(&mut self, seq: u64, created: &TaskCreated, run: &Run) {
-        let master = created.answers_for.as_ref().map(|master| self.kept.get(master));
-        let transcript = match master {
+        let earlier = created.earlier().map(|earlier| self.kept.get(earlier));
+        let transcript = match earlier {
             Some(None) => None,
-            Some(Some(master)) => self.prompts.begin(run, seq, created, Some(&master.transcript)),
+            Some(Some(earlier)) => self.prompts.begin(run, seq, created, Some(&earlier.transcript)),
             None => self.prompts.begin(run, seq, created, None),
         };
         if let Some(transcript) = transcript {
@@ -188,11 +188,11 @@ impl Transcripts {
                     _ => None,
                 })
                 .ok_or_else(|| corrupt("its creation is missing"))?;
-            let master = match &created.answers_for {
-                Some(master) => Some(self.rebuild(run, master, seq).await?),
+            let earlier = match created.earlier() {
+                Some(earlier) => Some(self.rebuild(run, earlier, seq).await?),
                 None => None,
             };
-            let begun = self.prompts.begin(run, seq, created, master.as_ref());
+            let begun = self.prompts.begin(run, seq, created, earlier.as_ref());
             let mut transcript = begun.ok_or_else(|| corrupt("no agent holds it"))?;
             // What the run adopted since then is no entry of the task, so it comes between them by its number.
             let mut adopted =

@@ -179,6 +179,7 @@ fn run_started(said: Sentence, line: &Line, started: &RunStarted) -> Sentence {
         prices: _,
         engine: _,
         forked_from: _,
+        continues: _,
     } = started;
     said.name(line.run.as_str()).plain(format!(" · job {job} · {}", shown(request))).milestone()
 }
@@ -192,6 +193,7 @@ fn task_created(said: Sentence, line: &Line, created: &TaskCreated) -> Sentence 
         tool: _,
         master: _,
         answers_for: _,
+        begins_from: _,
         request,
         documents: _,
         depth: _,
@@ -347,7 +349,11 @@ fn control_words(said: Sentence, control: &Control) -> Sentence {
         ControlAction::Steered { text } => said.plain(format!("steered by {by}: {}", shown(text))).milestone(),
         ControlAction::TakenOver { process } => said.plain(format!("continues in {process}")).milestone(),
         ControlAction::Adopted(adoption) => {
-            let what = if adoption.fork.is_some() { "forked" } else { "migrated" };
+            let what = match (&adoption.follow_up, &adoption.fork) {
+                (Some(_), _) => "continued",
+                (None, Some(_)) => "forked",
+                (None, None) => "migrated",
+            };
             let changes = if adoption.changes.is_empty() { "no changes".to_owned() } else { adoption.changes.join(", ") };
             said.plain(format!("{what} by {by}: {}", shown(&changes))).milestone()
         }

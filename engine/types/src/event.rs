@@ -284,6 +284,9 @@ pub enum Refusal {
         /// The task named.
         task: TaskId,
     },
+    /// Only a run that has ended can be continued.
+    #[error("the run has not ended; send a message to the running task instead (`baton steer`)")]
+    NotEnded,
     /// A finished task refuses everything.
     #[error("task {task} has ended")]
     Ended {

@@ -93,7 +93,8 @@ text_id! {
     ToolId
 }
 text_id! {
-    /// A task: `0` for the root, else the id of the call that created it.
+    /// A task: `0` for the root, else the id of the call that created it. A run that continues another one has the root `1`,
+    /// and so on.
     ///
     /// Ids are paths of call positions (`0/2.1/1.3`: the third call of the first turn of the task that the first
     /// call of the root's second turn created), so two runs that do the same thing name their tasks alike.
@@ -130,9 +131,20 @@ fn unmistakable(path: &Path) -> String {
 }
 
 impl TaskId {
-    /// Returns the root task of every run.
+    /// Returns the root task of a run that continues no other run.
     pub fn root() -> Self {
         Self::new("0")
+    }
+
+    /// Returns the root task of the run that continues a run with this root.
+    pub fn next_root(&self) -> Self {
+        let number: u64 = self.0.parse().unwrap_or_default();
+        Self::new((number + 1).to_string())
+    }
+
+    /// Whether it is the root task of a run.
+    pub fn is_root(&self) -> bool {
+        !self.0.contains('/')
     }
 
     /// Returns the id of the call at `position` (from 1) of this task's turn `turn` (from 1).
@@ -319,6 +331,13 @@ mod tests {
         assert_eq!(second.call(1, 3).task(), second);
         assert_eq!(TaskId::from("0/2.1/retry.2/1.1/escalated/escalated").originating_call().as_str(), "0/2.1/retry.2/1.1");
         assert_eq!(TaskId::root().originating_call().as_str(), "0");
+    }
+
+    #[test]
+    fn a_run_that_continues_another_has_the_next_root() {
+        let second = TaskId::root().next_root();
+        assert_eq!((second.as_str(), second.next_root().as_str()), ("1", "2"));
+        assert!(second.is_root() && !second.call(1, 1).created_task().is_root());
     }
 
     #[test]

@@ -3,22 +3,24 @@
 use baton_types::entry::Adoption;
 
 use crate::prelude::*;
-use crate::{agent, limits_under, render};
+use crate::{Shared, agent, limits_under, render};
 
 /// Pins the run to the adopted configs, and updates the state that was derived from the configs before.
 pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     let now = Arc::clone(run.known(adoption.configs));
     let before = std::mem::replace(&mut run.configs, Arc::clone(&now));
     let live: Vec<TaskIndex> = run.graph.live().collect();
+    // The conversation of a root that has ended is the beginning of the next one.
+    let continued = run.newest_root().filter(|_| adoption.follow_up.is_some());
     let mut unkept = Vec::new();
-    for index in &live {
+    for index in live.iter().chain(&continued) {
         let task = &mut run.graph[*index];
         if let Some(id) = task.agent().cloned() {
-            let tokens = |agent: &Agent| render::prompt_tokens(agent) + described_tokens(agent, task);
+            let tokens = |agent: &Agent| render::prompt_tokens(agent) + task.described_tokens(agent);
             let (was, is) = (tokens(agent(&before, &id)), tokens(agent(&now, &id)));
             task.change_prompt(was, is);
         }
-        if task.budget.is_none() && limits_under(&now, task).has_budget() {
+        if task.is_live() && task.budget.is_none() && limits_under(&now, task).has_budget() {
             unkept.push(*index);
         }
     }
@@ -40,16 +42,17 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     // A person paused the original, not the fork.
     shared.paused &= adoption.fork.is_none();
     shared.has_budgets |= limited;
+    if adoption.follow_up.is_some() {
+        begin_again(shared, at);
+    }
     shared.started = shared.started.as_ref().map(|started| Arc::new(adoption.restarted(started)));
 }
 
-/// Returns the tokens of the definitions that requests of `task` offer since they were described.
-fn described_tokens(agent: &Agent, task: &Task) -> u64 {
-    if !agent.is_offered_described_tools() {
-        return 0;
-    }
-    let described = task.extras.iter().flat_map(|extras| &extras.described);
-    described.filter_map(|id| agent.tools.get(id)).map(|tool| render::definition_tokens(tool)).sum()
+/// Continues a run that has ended: everything that limits of a run count begins at zero.
+fn begin_again(shared: &mut Shared, at: Timestamp) {
+    (shared.ended, shared.started_at) = (None, at);
+    (shared.turns, shared.calls, shared.worked) = (0, 0, Duration::ZERO);
+    (shared.usage, shared.cost) = (Usage::default(), Cost::default());
 }
 
 /// Shifts deadlines and start times by `time`, which did not pass for the run.

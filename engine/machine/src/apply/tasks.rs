@@ -46,21 +46,11 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     }
     let configs = Arc::clone(run.configs());
     let limits = limits_under(&configs, &task);
-    let base = match &entry.answers_for {
-        Some(master) => run.task(master).map_or(0, |master| master.context_tokens),
-        None => task.agent().map_or(0, |id| render::prompt_tokens(agent(&configs, id))),
-    };
+    let own = task.agent().map(|id| agent(&configs, id));
+    let earlier = entry.earlier().map(|earlier| &run.graph[known(run, earlier)]);
+    let inherited = earlier.map_or(0, |earlier| inherit(&configs, earlier, &mut task));
     let documents = &run.shared.documents;
-    task.context_tokens = base + render::created_tokens(entry, documents);
-    if let Some(master) = entry.answers_for.as_ref().and_then(|master| run.task(master)?.documents.as_ref()) {
-        // The master's conversation is the beginning of this one.
-        let held = master.held.keys().map(|held| (held.clone(), 0)).collect();
-        task.documents = Some(Box::new(TaskDocuments { held, fresh: master.fresh.clone(), ..TaskDocuments::default() }));
-    }
-    let described = entry.answers_for.as_ref().and_then(|master| Some(&run.task(master)?.extras.as_ref()?.described));
-    if let Some(described) = described.filter(|described| !described.is_empty()) {
-        task.extras.get_or_insert_default().described.clone_from(described);
-    }
+    task.context_tokens += own.map_or(0, |own| render::prompt_tokens(own)) + inherited + render::created_tokens(entry, documents);
     task.add_fresh(fresh_documents(u32::MAX, &entry.documents, documents, limits.inject_tokens));
     if limits.has_budget() {
         task.budget = Some(Box::default());
@@ -74,7 +64,9 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     let base_tokens = task.context_tokens;
     let index = run.graph.insert(caller, task);
     if run.is_measured(index) {
-        run.graph[index].context = Some(Box::new(Context { base_tokens, ..Context::default() }));
+        // No summary replaces the conversation of a master.
+        let inherited_tokens = if entry.kind == TaskKind::Question { 0 } else { inherited };
+        run.graph[index].context = Some(Box::new(Context { base_tokens, inherited_tokens, ..Context::default() }));
     }
     if let Some(caller) = caller
         && entry.kind == TaskKind::Delegation
@@ -95,6 +87,28 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     if runs_model {
         enter(run, at, index, |_| Phase::Ready(Next::Turn));
     }
+}
+
+/// Gives `task` the conversation of `earlier` as its beginning. Returns its tokens (≈), without prompt and definitions of tools.
+fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
+    let frame = |agent: &Agent| render::prompt_tokens(agent) + earlier.described_tokens(agent);
+    let frame = earlier.agent().map_or(0, |id| frame(agent(configs, id)));
+    if let Some(documents) = &earlier.documents {
+        let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), 0)).collect();
+        let fresh = documents.fresh.clone();
+        // A question writes nothing, so it needs no bases of writes.
+        let (read, named) = match task.kind {
+            TaskKind::Question => (BTreeMap::new(), BTreeMap::new()),
+            TaskKind::Root | TaskKind::Delegation => (documents.read.clone(), documents.named.clone()),
+        };
+        task.documents = Some(Box::new(TaskDocuments { held, fresh, read, named, ..TaskDocuments::default() }));
+    }
+    let described = earlier.extras.as_ref().map(|extras| &extras.described).filter(|described| !described.is_empty());
+    if let Some(described) = described.filter(|_| earlier.agent() == task.agent()) {
+        task.extras.get_or_insert_default().described.clone_from(described);
+        task.context_tokens = task.agent().map_or(0, |id| task.described_tokens(agent(configs, id)));
+    }
+    earlier.context_tokens.saturating_sub(frame)
 }
 
 pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
@@ -183,7 +197,8 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     let task = &mut run.graph[index];
     // Only a living task needs these fields. A run with many finished tasks stays small without them.
     task.streak = None;
-    if let Some(documents) = &mut task.documents {
+    // The conversation of a root may be continued, with the documents that it knows.
+    if let Some(documents) = task.documents.as_mut().filter(|_| task.kind != TaskKind::Root) {
         documents.read = BTreeMap::new();
         documents.named = BTreeMap::new();
         documents.held = BTreeMap::new();

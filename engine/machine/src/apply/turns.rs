@@ -116,8 +116,11 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
         task.phase = Phase::Ready(Next::Turn);
     }
     context.through_turn = entry.through_turn;
+    let inherited = std::mem::take(&mut context.inherited_tokens);
+    context.base_tokens = context.base_tokens.saturating_sub(inherited);
     if let Some(documents) = &mut task.documents {
-        documents.held.retain(|_, turn| *turn == 0 || *turn > entry.through_turn);
+        // What the task begins with goes in the first compaction. The documents of its request count as gone with it.
+        documents.held.retain(|_, turn| (*turn == 0 && inherited == 0) || *turn > entry.through_turn);
     }
     context.requests.retain(|request| request.turn > entry.through_turn && Some(request.turn) != summary_turn);
     for request in &mut context.requests {

@@ -18,7 +18,7 @@ const LEFT_OUT: &str = "(earlier lines are left out)";
 /// Prefix of a line with a person's words.
 const PERSON: &str = "a person said: ";
 
-/// Bytes kept of a person's message.
+/// Bytes kept of a person's message, and of an earlier request.
 const PERSON_BYTES: usize = 1_000;
 /// Bytes kept of an agent's text.
 const SAID_BYTES: usize = 400;
@@ -27,7 +27,7 @@ const CALL_BYTES: usize = 160;
 
 /// Returns the digest of the turns in `older`, of at most `tokens` tokens (≈). It begins with the lines of the summary that
 /// `opening` may have.
-pub(super) fn digest(opening: &Message, older: &[Arc<Message>], tokens: u64) -> String {
+pub(super) fn digest(opening: &Message, older: &[&Arc<Message>], tokens: u64) -> String {
     let before = opening.parts.iter().filter_map(|part| match part {
         Part::Summary { text, .. } => Some(text.lines().map(str::to_owned)),
         _ => None,
@@ -65,8 +65,9 @@ fn line(part: &Part) -> Option<String> {
         Part::Document(version) | Part::Repeated(version) => format!("you were shown {}", version.reference()),
         Part::Pointer(version) => format!("you got the record of {}", version.reference()),
         Part::Conflict { current, .. } => format!("you were shown {}", current.reference()),
-        Part::Request(_)
-        | Part::Question { .. }
+        // Of the conversation that this one begins with.
+        Part::Request(text) => format!("you were asked: {}", short(text, PERSON_BYTES)),
+        Part::Question { .. }
         | Part::Attempt { .. }
         | Part::Items(_)
         | Part::Call { .. }

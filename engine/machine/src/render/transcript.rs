@@ -32,8 +32,8 @@ pub struct TranscriptStart<'a> {
     pub asker: Option<&'a AgentId>,
     /// The workspace.
     pub documents: &'a Documents,
-    /// For a question: the master's conversation at the time of the question.
-    pub master: Option<&'a Transcript>,
+    /// The conversation that it begins with, as far as it went by then: of [`TaskCreated::earlier`].
+    pub earlier: Option<&'a Transcript>,
 }
 
 /// The conversation of one task. Folded from the entries of its task, in order, it gives every request that was ever sent.
@@ -51,7 +51,7 @@ pub struct Transcript {
     hash: ContentHash,
     /// The running sum of their weights, so that reading it takes constant time.
     weight: usize,
-    /// Index of the task's own request among them. Before it, a question has its master's messages.
+    /// Index of the task's own request among them. Before it are the messages that the conversation begins with.
     opening: usize,
     /// Index of each turn's beginning among them, from the first turn that is not summarized.
     begins: Vec<(u32, usize)>,
@@ -95,7 +95,7 @@ struct PendingCall {
 impl Transcript {
     /// Returns the conversation of a task before its first turn.
     pub fn new(start: TranscriptStart<'_>) -> Self {
-        let TranscriptStart { agent, system, created, asker, documents, master } = start;
+        let TranscriptStart { agent, system, created, asker, documents, earlier } = start;
         let mut transcript = Self {
             task: created.task.clone(),
             agent: Arc::clone(agent),
@@ -118,13 +118,15 @@ impl Transcript {
             result_schema: None,
             frame: None,
         };
-        if let Some(master) = master {
-            transcript.messages.clone_from(&master.messages);
-            transcript.hash = master.hash;
-            transcript.weight = master.weight;
-            transcript.pending.clone_from(&master.pending);
-            transcript.held.clone_from(&master.held);
-            transcript.offer_described(master.described.iter().flat_map(|described| described.tools.iter().cloned()));
+        if let Some(earlier) = earlier {
+            transcript.messages.clone_from(&earlier.messages);
+            transcript.hash = earlier.hash;
+            transcript.weight = earlier.weight;
+            transcript.pending.clone_from(&earlier.pending);
+            transcript.held.clone_from(&earlier.held);
+            if earlier.agent.id == agent.id {
+                transcript.offer_described(earlier.described.iter().flat_map(|described| described.tools.iter().cloned()));
+            }
         }
         let first = match (created.kind, asker) {
             (TaskKind::Question, Some(asker)) => Part::Question {
@@ -334,8 +336,8 @@ impl Transcript {
         }
     }
 
-    /// Replaces the summarized turns by the summary, except for the task's request. Removes a turn that only wrote the
-    /// summary.
+    /// Replaces the summarized turns by the summary, except for the task's request. What the conversation begins with is
+    /// summarized too, unless it is a question's: its master's conversation stays. Removes a turn that only wrote the summary.
     fn compacted(&mut self, entry: &Compacted) {
         if self.summarising {
             self.summarising = false;
@@ -346,17 +348,22 @@ impl Transcript {
         let gone = self.begins.iter().take_while(|(turn, _)| *turn <= entry.through_turn).count();
         let kept = self.begins.get(gone).map_or(self.messages.len(), |(_, from)| *from);
         let messages = std::mem::take(&mut self.messages);
-        let (opening, older) = messages[self.opening..kept].split_first().expect("a conversation begins with a request");
-        let text = entry.summary.clone().unwrap_or_else(|| digest(opening, older, entry.summary_tokens));
+        let (inherited, own) = messages.split_at(self.opening);
+        let (opening, older) = own[..kept - self.opening].split_first().expect("a conversation begins with a request");
+        let kept = &messages[kept..];
+        let (stays, replaced) = if self.is_question { (inherited, &[][..]) } else { (&[][..], inherited) };
+        let older: Vec<_> = replaced.iter().chain(older).collect();
+        let text = entry.summary.clone().unwrap_or_else(|| digest(opening, &older, entry.summary_tokens));
+        self.held = held_in(stays).chain(held_in(std::slice::from_ref(opening))).chain(held_in(kept)).collect();
+        let opening = self.without_lost(opening);
         let mut parts: Vec<Part> = opening.parts.iter().filter(|part| !matches!(part, Part::Summary { .. })).cloned().collect();
         parts.push(Part::Summary { through_turn: entry.through_turn, text });
         self.begins.drain(..gone);
         self.begins.iter_mut().for_each(|(_, from)| *from -= older.len());
-        (self.hash, self.weight) = (ContentHash::of(b"conversation"), 0);
-        messages[..self.opening].iter().for_each(|message| self.push(Arc::clone(message)));
+        (self.hash, self.weight, self.opening) = (ContentHash::of(b"conversation"), 0, stays.len());
+        stays.iter().for_each(|message| self.push(Arc::clone(message)));
         self.say(opening.role, parts);
-        self.held = held_in(&self.messages).chain(held_in(&messages[kept..])).collect();
-        for message in &messages[kept..] {
+        for message in kept {
             let message = self.without_lost(message);
             self.push(message);
         }

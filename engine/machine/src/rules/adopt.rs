@@ -7,14 +7,17 @@ use baton_types::config::Named;
 use baton_types::entry::Adoption;
 
 use super::crash::Recovery;
+use super::people;
 use crate::prelude::*;
 
 /// Adopts configs, writes a person's documents, and lets every task continue as after a take-over.
 pub(crate) fn adopt(draft: &mut Draft<'_>, adoption: Adoption, documents: Vec<Write>, by: Principal) {
     let recovery = if adoption.fork.is_some() { Recovery::InFork } else { Recovery::AfterCrash };
+    let request = adoption.follow_up.clone();
     draft.control(None, ControlAction::Adopted(Box::new(adoption)), by.clone());
-    for write in documents {
-        draft.write(write, Some(by.clone()), None);
+    let documents = documents.into_iter().map(|write| draft.write(write, Some(by.clone()), None).reference()).collect();
+    if let Some(request) = request {
+        return people::follow_up(draft, request, documents);
     }
     draft.then(Step::WithdrawApprovals);
     // The new configs may have another join for the delegations of a turn.
@@ -33,6 +36,11 @@ pub(crate) fn check(run: &Run, adoption: &Adoption, documents: &[Write]) -> Resu
 /// Returns the reasons against `configs`: agents and tools that living tasks need and `configs` lack.
 fn hindrances(run: &Run, configs: &Configs) -> Vec<String> {
     let mut reasons = Vec::new();
+    if let Some(root) = run.root().filter(|root| !root.is_live())
+        && let Some(agent) = root.agent().filter(|agent| !configs.agents.contains_key(*agent))
+    {
+        reasons.push(format!("the conversation to continue is of agent {agent}, which they do not have"));
+    }
     for task in run.graph.iter().filter(|task| task.is_live()) {
         if let Some(agent) = task.agent().filter(|agent| !configs.agents.contains_key(*agent)) {
             reasons.push(format!("task {} is held by agent {agent}, which they do not have", task.id));

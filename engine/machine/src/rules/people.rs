@@ -7,16 +7,27 @@ use crate::{agent, answer_in};
 
 /// Appends the first entries of a run: its start, its documents, its root task.
 pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) {
-    let limits = [&agent(&draft.run.configs, root).limits, &draft.run.configs.job.limits];
-    let seconds = limits.into_iter().filter_map(|limits| limits.deadline_seconds).min();
     let request = started.request.clone();
     draft.push(Entry::RunStarted(Box::new(started)));
     let documents = documents.into_iter().map(|write| draft.write(write, None, None).reference()).collect();
-    draft.push(Entry::TaskCreated(Box::new(TaskCreated {
-        documents,
-        deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
-        ..TaskCreated::new(TaskId::root(), TaskKind::Root, Holder::Agent(root.clone()), request)
-    })));
+    let created = TaskCreated::new(TaskId::root(), TaskKind::Root, Holder::Agent(root.clone()), request);
+    create_root(draft, TaskCreated { documents, ..created });
+}
+
+/// Creates the root task of a run that continues another. Its conversation begins with that of the root before.
+pub(crate) fn follow_up(draft: &mut Draft<'_>, request: String, documents: Vec<DocumentRef>) {
+    let Some(before) = draft.run.root().map(|root| root.id.clone()) else { return };
+    let root = Holder::Agent(draft.run.configs.job.root.clone());
+    let created = TaskCreated::new(before.next_root(), TaskKind::Root, root, request);
+    create_root(draft, TaskCreated { documents, begins_from: Some(before), ..created });
+}
+
+fn create_root(draft: &mut Draft<'_>, created: TaskCreated) {
+    let configs = &draft.run.configs;
+    let limits = [&agent(configs, &configs.job.root).limits, &configs.job.limits];
+    let seconds = limits.into_iter().filter_map(|limits| limits.deadline_seconds).min();
+    let deadline = seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds)));
+    draft.push(Entry::TaskCreated(Box::new(TaskCreated { deadline, ..created })));
 }
 
 /// Closes a question with a person's answer. The first valid answer wins. No agent answers in a person's place.
@@ -46,7 +57,7 @@ pub(crate) fn cancel(draft: &mut Draft<'_>, id: &TaskId, reason: String, by: Pri
 /// Ends a run that cannot continue. Its root fails, and everything below it is closed.
 pub(crate) fn fail_run(draft: &mut Draft<'_>, error: CallError) {
     let result = CallResult::error(CallStatus::Failed, error);
-    draft.steps.extend(draft.run.graph.indices().next().map(|root| Step::end(root, result)));
+    draft.steps.extend(draft.run.newest_root().map(|root| Step::end(root, result)));
 }
 
 /// Pauses the run, or lets it continue.

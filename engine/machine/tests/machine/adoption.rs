@@ -1,6 +1,5 @@
 //! Adopted configs: a migration, and the first own entry of a fork.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::support::{Sim, agent, ask, call, function, handoff, job, note, route,
 
 fn adoption() -> Adoption {
     let configs = ContentHash::of(b"other configs");
-    Adoption { configs, model: None, prices: BTreeMap::new(), changes: vec!["job.json: limits".to_owned()], fork: None }
+    Adoption { changes: vec!["job.json: limits".to_owned()], ..Adoption::of(configs) }
 }
 
 fn forking(at: Timestamp) -> Adoption {

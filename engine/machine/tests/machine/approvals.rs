@@ -1,7 +1,6 @@
 //! Calls that must be approved: who is asked, what waits, what a grant holds for, and what becomes of a denial.
 
 use expect_test::expect;
-use std::collections::BTreeMap;
 
 use baton_machine::Run;
 use baton_types::call::{AfterExecution, CallStatus, ErrorCode};
@@ -298,7 +297,7 @@ fn configs_that_change_a_call_withdraw_the_question_about_it_and_ask_again() {
         let mut run = sim.fold();
         let hash = ContentHash::of(name);
         run.know_configs(hash, draft(effect).build());
-        let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
+        let adoption = Adoption::of(hash);
         let by = Principal::person("ada");
         run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by }).unwrap()
     };

@@ -1,8 +1,6 @@
 //! The code of a call asks models: within the limits of its task and of all above it, reserved before and settled after
 //! (`books_balance`, `limits_hold`).
 
-use std::collections::BTreeMap;
-
 use baton_types::call::CallStatus;
 use baton_types::config::EffectClass;
 use baton_types::entry::{Adoption, BudgetSettled, CallRequest, Entry, Fork, ForkPoint, ForkedEffects};
@@ -214,7 +212,7 @@ fn a_fork_leaves_what_was_asked_to_the_books_of_its_original() {
     run.know_configs(hash, sim.configs.clone());
     let from = ForkPoint { run: RunId::new("run"), seq: 3 };
     let fork = Fork { run: RunId::new("fork"), from, at: sim.now, effects: ForkedEffects::default() };
-    let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: Some(fork) };
+    let adoption = Adoption { fork: Some(fork), ..Adoption::of(hash) };
     let decision = run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") }).unwrap();
     let settled = decision.entries.iter().filter_map(|recorded| match &recorded.entry {
         Entry::BudgetSettled(settled) => Some((settled.usage.total(), settled.cost)),

@@ -87,6 +87,7 @@ fn every_step(tree: &Tree) -> Tried {
         prices: BTreeMap::new(),
         engine: String::new(),
         forked_from: None,
+        continues: None,
     };
     let mut next = Some(Event::Started { run: started, root: "l0".into(), documents: Vec::new() });
     let mut now = Timestamp::default();

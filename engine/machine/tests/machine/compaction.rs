@@ -1,7 +1,5 @@
 //! Older turns are replaced before a request exceeds its window: by a digest, or by a summary of the agent's model.
 
-use std::collections::BTreeMap;
-
 use baton_machine::Run;
 use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::document::DocumentRef;
@@ -234,7 +232,7 @@ fn a_summary_that_adopted_configs_leave_no_room_for_is_a_digest() {
     let mut run = sim.fold();
     let (hash, other) = (ContentHash::of(b"other configs"), draft(WINDOW / 2).build());
     run.know_configs(hash, other);
-    let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
+    let adoption = Adoption::of(hash);
     let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
     let decision = run.handle(sim.now, event).unwrap();
     let entries: Vec<&Entry> = decision.entries.iter().map(|recorded| &recorded.entry).collect();
@@ -449,7 +447,7 @@ fn configs_that_are_adopted_may_bring_a_window() {
     let mut run = sim.fold();
     let hash = ContentHash::of(b"other configs");
     run.know_configs(hash, draft(Limits { context_tokens: Some(WINDOW), ..unlimited }).build());
-    let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
+    let adoption = Adoption::of(hash);
     let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
     let decision = run.handle(Timestamp::from_micros(1_900_000_000), event).unwrap();
     let entries = go_on(&mut run, decision.effects.clone(), 30);

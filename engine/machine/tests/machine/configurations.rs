@@ -1,6 +1,5 @@
 //! Configurations of tools: a call that names one uses the tool with other settings.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_types::call::{CallStatus, ErrorCode, ModelCall};
@@ -144,7 +143,7 @@ fn configs_without_the_configuration_of_an_open_call_are_not_adopted() {
     let adopt = |configs: Arc<Configs>| {
         let (mut run, hash) = (sim.fold(), ContentHash::of(b"other configs"));
         run.know_configs(hash, configs);
-        let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
+        let adoption = Adoption::of(hash);
         run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })
     };
     let Err(Refusal::CannotAdopt { reasons }) = adopt(draft("deep").build()) else { panic!("adopted") };

@@ -32,8 +32,7 @@ pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
     let deadlines = |run: &Run, id: &TaskId| run.task(id).and_then(|task| task.deadline);
     let before = run.clone();
     let fork = Fork { run: RunId::new("fork"), from, at, effects: ForkedEffects::Recorded };
-    let adoption =
-        Adoption { configs, model: None, prices: std::collections::BTreeMap::new(), changes: Vec::new(), fork: Some(fork) };
+    let adoption = Adoption { fork: Some(fork), ..Adoption::of(configs) };
     let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
     let decision = run.handle(at.plus(day), event).expect("a run that has not ended goes on by its own configs");
     for task in run.graph().iter().filter(|task| task.is_live()) {

@@ -280,7 +280,7 @@ fn documents_that_look_alike_are_refused_with_an_answer_and_with_configs_and_lea
     let answered = sim.person_sends("0/1.1", "this", twins());
     assert!(matches!(answered, Err(Refusal::InvalidDocument { .. })), "{answered:?}");
     let configs = sim.run.started().unwrap().configs;
-    let adoption = Adoption { configs, model: None, prices: std::collections::BTreeMap::new(), changes: Vec::new(), fork: None };
+    let adoption = Adoption::of(configs);
     let event = Event::Adopted { adoption, documents: twins(), by: Principal::person("ada") };
     let adopted = sim.event(event);
     assert!(matches!(adopted, Err(Refusal::InvalidDocument { .. })), "{adopted:?}");
@@ -303,6 +303,7 @@ fn start(sim: &mut Sim, documents: Vec<baton_types::document::Write>) -> Result<
         prices: std::collections::BTreeMap::default(),
         engine: "test".to_owned(),
         forked_from: None,
+        continues: None,
     };
     sim.event(baton_types::event::Event::Started { run, root: "root".into(), documents })
 }

@@ -114,6 +114,7 @@ impl Walk {
             prices: std::collections::BTreeMap::new(),
             engine: "test".to_owned(),
             forked_from: None,
+            continues: None,
         };
         walk.event(Event::Started { run: started, root: "root".into(), documents: Vec::new() });
         walk.answered(&TaskId::root(), names.iter().map(|name| route(name, "work")).collect());

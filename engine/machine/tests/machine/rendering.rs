@@ -294,7 +294,7 @@ fn a_conversation_knows_its_turn_and_grows_heavier() {
         created,
         asker: None,
         documents: sim.run.documents(),
-        master: None,
+        earlier: None,
     });
     assert_eq!((transcript.turn(), transcript.messages().len()), (0, 0));
     let mut begun = 0;
@@ -340,7 +340,7 @@ fn a_request_says_the_schema_of_its_result_and_one_of_an_older_program_keeps_its
             created,
             asker: None,
             documents: held.run.documents(),
-            master: None,
+            earlier: None,
         });
         for recorded in held.timeline.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))) {
             let mut recorded = recorded.clone();
@@ -406,7 +406,7 @@ fn a_conversation_weighs_about_what_its_texts_do() {
             created,
             asker: None,
             documents: sim.run.documents(),
-            master: None,
+            earlier: None,
         });
         for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
             transcript.apply(recorded, sim.run.documents());
@@ -433,7 +433,7 @@ fn a_conversation_of_many_small_parts_weighs_what_they_take_in_memory() {
         created,
         asker: None,
         documents: sim.run.documents(),
-        master: None,
+        earlier: None,
     });
     for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
         transcript.apply(recorded, sim.run.documents());

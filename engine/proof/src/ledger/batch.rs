@@ -28,7 +28,7 @@ impl Ledger {
             self.call_at_rest(id);
             self.asks_at_rest(id);
         }
-        let root = self.tasks.get(&TaskId::root()).is_some_and(|root| root.ended.is_some());
+        let root = self.tasks.get(&self.root).is_some_and(|root| root.ended.is_some());
         let ended = self.run_ended;
         self.rule(root == ended, Invariant::EndedStaysEnded, || "the run and its root end together".to_owned());
         if ended {

@@ -12,6 +12,7 @@ use baton_types::entry::{
     Control, ControlAction, Entry, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, TaskKind,
 };
 use baton_types::id::{CallId, TaskId};
+use baton_types::model::Usage;
 
 use super::{CallBook, Ledger, QuestionBook};
 use crate::finding::Invariant;
@@ -219,6 +220,9 @@ impl Ledger {
                         self.configs = Arc::clone(configs);
                     }
                     self.prices.clone_from(&adoption.prices);
+                    if let Some(request) = &adoption.follow_up {
+                        self.continued(request);
+                    }
                     // What a person stopped was the original.
                     self.paused &= adoption.fork.is_none();
                 }
@@ -248,8 +252,17 @@ impl Ledger {
         }
     }
 
+    /// A run that has ended is continued: what counts for the limits of a run begins at zero.
+    fn continued(&mut self, request: &str) {
+        let ended = std::mem::take(&mut self.run_ended);
+        self.rule(ended, Invariant::EndedStaysEnded, || "a run is continued that has not ended".to_owned());
+        self.follow_up = Some(request.to_owned());
+        (self.turns, self.calls_made) = (0, 0);
+        (self.settled, self.settled_cost, self.unpriced) = (Usage::default(), 0, 0);
+    }
+
     fn run_end(&mut self, ended: &RunEnded) {
-        let root = self.tasks.get(&TaskId::root());
+        let root = self.tasks.get(&self.root);
         let same = root.is_some_and(|root| {
             root.ended == Some(ended.state) && root.result.as_ref().map(|result| result.status) == Some(ended.status)
         });

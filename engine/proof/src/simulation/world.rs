@@ -239,6 +239,7 @@ impl World {
             prices: prices(&self.configs, None, |_| false, PriceTable::embedded),
             engine: "simulated".to_owned(),
             forked_from: None,
+            continues: None,
         };
         let documents = vec![write("a.md", "one"), write("b.csv", "two")];
         Event::Started { run, root: self.configs.job.root.clone(), documents }

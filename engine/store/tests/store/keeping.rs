@@ -192,6 +192,7 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
             prices: std::collections::BTreeMap::new(),
             engine: "0".into(),
             forked_from: None,
+            continues: None,
         };
         let first = Arc::new(Recorded { seq: 3, decision: 3, at: at(1), entry: Entry::RunStarted(Box::new(started)) });
         let written = Batch { entries: vec![first], contents: vec![content(&[7; 200])], ..batch(&run_id("b"), 2, 0) };

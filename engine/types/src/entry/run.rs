@@ -40,6 +40,9 @@ pub struct RunStarted {
     pub prices: BTreeMap<String, Price>,
     /// The version of the engine that started it.
     pub engine: String,
+    /// The run that this run continues. Never in a stored entry; set as `forked_from` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<RunId>,
     /// Origin of the fork. Never in a stored entry: a fork shares the first entry of its original, and
     /// [`Adoption::restarted`] sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,16 +75,31 @@ pub struct Adoption {
     /// The run that begins here, when it is a fork: all entries before are another run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
+    /// The request of a new root task, whose conversation begins with that of the root before. It continues a run that has
+    /// ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow_up: Option<String>,
 }
 
 impl Adoption {
+    /// Returns the adoption of `configs` by a run that stays what it is: without a model for all agents, prices or changes.
+    pub fn of(configs: ContentHash) -> Self {
+        Self { configs, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None, follow_up: None }
+    }
+
     /// Returns the first entry of the run with the values that hold from here on.
     pub fn restarted(&self, started: &RunStarted) -> RunStarted {
         let (model, prices) = (self.model.clone(), self.prices.clone());
         let mut started = RunStarted { configs: self.configs, model, prices, ..started.clone() };
         if let Some(fork) = &self.fork {
             started.run = fork.run.clone();
-            started.forked_from = Some(fork.from.clone());
+            (started.forked_from, started.continues) = match &self.follow_up {
+                None => (Some(fork.from.clone()), None),
+                Some(_) => (None, Some(fork.from.run.clone())),
+            };
+        }
+        if let Some(request) = &self.follow_up {
+            started.request.clone_from(request);
         }
         started
     }

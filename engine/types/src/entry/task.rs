@@ -82,6 +82,10 @@ pub struct TaskCreated {
     /// For a question held by an agent: the task on whose transcript, and in whose name, it is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers_for: Option<TaskId>,
+    /// The task whose conversation is the beginning of this one's: the root of the run that this run continues, or a caller
+    /// that shares its conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_from: Option<TaskId>,
     /// The request, or the question.
     pub request: String,
     /// The documents injected with the request, pinned, in order.
@@ -107,6 +111,11 @@ pub struct TaskCreated {
 }
 
 impl TaskCreated {
+    /// Returns the task whose conversation, up to now, is the beginning of this one's.
+    pub fn earlier(&self) -> Option<&TaskId> {
+        self.begins_from.as_ref().or(self.answers_for.as_ref())
+    }
+
     /// Returns a task without a caller, documents, a schema or a deadline. Its master is a person.
     pub fn new(task: TaskId, kind: TaskKind, holder: Holder, request: String) -> Self {
         Self {
@@ -117,6 +126,7 @@ impl TaskCreated {
             tool: None,
             master: Master::Person,
             answers_for: None,
+            begins_from: None,
             request,
             documents: Vec::new(),
             depth: 0,

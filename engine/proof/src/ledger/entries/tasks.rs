@@ -37,6 +37,7 @@ impl Ledger {
             turns: 0,
             interrupted: false,
             answered: 0,
+            begins_with_other: created.begins_from.is_some(),
             compacted_through: 0,
             summarising: None,
             children: 0,
@@ -55,11 +56,22 @@ impl Ledger {
             cancelled: false,
             question: None,
         };
+        if let Some(earlier) = created.begins_from.as_ref() {
+            self.begins_from(&mut book, earlier);
+        }
         match &created.caller {
             None => {
-                let root = created.kind == TaskKind::Root && *id == TaskId::root() && created.depth == 0;
-                let first = self.tasks.is_empty();
-                self.rule(root && first, Invariant::TasksFormATree, || format!("task {id} has no caller and is not the root"));
+                let is_root = created.kind == TaskKind::Root && created.depth == 0;
+                let is_expected = match self.follow_up.take() {
+                    None => self.tasks.is_empty() && *id == TaskId::root() && created.begins_from.is_none(),
+                    Some(request) => {
+                        let before = std::mem::replace(&mut self.root, id.clone());
+                        *id == before.next_root() && created.begins_from == Some(before) && created.request == request
+                    }
+                };
+                self.rule(is_root && is_expected, Invariant::TasksFormATree, || {
+                    format!("task {id} has no caller and is not the root")
+                });
                 let held = created.holder == Holder::Agent(self.configs.job.root.clone());
                 self.rule(held, Invariant::TasksFormATree, || "the root is held by another agent than the job's".to_owned());
             }
@@ -74,6 +86,16 @@ impl Ledger {
         self.live.insert(id.clone());
         self.tasks.insert(id.clone(), book);
         self.count_life(id, true);
+    }
+
+    /// Gives a task the conversation of `earlier`, with the documents that it showed or was about to show.
+    fn begins_from(&mut self, book: &mut TaskBook, earlier: &TaskId) {
+        let Some(before) = self.tasks.get(earlier) else {
+            let id = &book.created.task;
+            return self.broken(Invariant::TasksFormATree, format!("task {id} begins from a task that does not exist"));
+        };
+        book.known.clone_from(&before.known);
+        book.arrived.splice(..0, before.arrived.iter().cloned());
     }
 
     /// Counts, of the tasks above it, a task that lives from here on, or lives no more.

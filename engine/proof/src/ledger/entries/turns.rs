@@ -185,7 +185,9 @@ impl Ledger {
             task.interrupted = false;
         }
         let matches = summarised.is_none_or(|through| through == compacted.through_turn);
-        let older = (before.saturating_add(1)..newest).contains(&compacted.through_turn);
+        let begins_with_other = std::mem::take(&mut task.begins_with_other);
+        let first = if begins_with_other { 0 } else { before.saturating_add(1) };
+        let older = (first..newest).contains(&compacted.through_turn);
         self.rule(!open, Invariant::OneOwnerOneTurn, || format!("turns of {id} are replaced while its request is open"));
         self.rule(older, Invariant::RequestsAreReproducible, || {
             format!("turns up to {} of {newest} of {id} are replaced, after those up to {before}", compacted.through_turn)
