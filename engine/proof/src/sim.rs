@@ -304,6 +304,21 @@ impl Sim {
         Ok(())
     }
 
+    /// Continues the run, which has ended, with a request of a person. The simulation has the same configs and one timeline.
+    pub fn follow_up(&mut self, request: &str) -> Result<(), Refusal> {
+        let from = ForkPoint { run: RunId::from(self.name.as_str()), seq: self.run.last_seq() };
+        let run = RunId::from(format!("{}+", self.name));
+        let adoption = Adoption {
+            prices: self.prices.clone(),
+            fork: Some(Fork { run, from, at: self.now, effects: ForkedEffects::default() }),
+            follow_up: Some(request.to_owned()),
+            ..Adoption::of(ContentHash::of(b"configs"))
+        };
+        self.event(Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })?;
+        self.settle();
+        Ok(())
+    }
+
     /// Lets `seconds` pass, waking the run whenever it asked for it, and continues.
     pub fn wait(&mut self, seconds: u64) {
         let until = self.now.plus(Duration::from_secs(seconds));
