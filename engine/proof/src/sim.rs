@@ -12,7 +12,7 @@ use baton_machine::Run;
 use baton_types::call::{CallError, ErrorCode};
 use baton_types::config::Configs;
 use baton_types::document::{Content, Write};
-use baton_types::entry::{ControlAction, Entry, Recorded, RunStarted};
+use baton_types::entry::{Adoption, ControlAction, Entry, Fork, ForkPoint, ForkedEffects, Recorded, RunStarted};
 use baton_types::event::{Decision, Effect, Event, Outcome, Refusal};
 use baton_types::id::{CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
@@ -307,7 +307,7 @@ impl Sim {
     /// Continues the run, which has ended, with a request of a person. The simulation has the same configs and one timeline.
     pub fn follow_up(&mut self, request: &str) -> Result<(), Refusal> {
         let from = ForkPoint { run: RunId::from(self.name.as_str()), seq: self.run.last_seq() };
-        let run = RunId::from(format!("{}+", self.name));
+        let run = RunId::new(format!("{}+", self.name));
         let adoption = Adoption {
             prices: self.prices.clone(),
             fork: Some(Fork { run, from, at: self.now, effects: ForkedEffects::default() }),
@@ -433,6 +433,8 @@ impl Sim {
         self.asked.retain(|question| tasks[question].ended.is_none());
         self.judge();
         effects_match(&decision).unwrap_or_else(|what| panic!("{what}"));
+        self.ended &=
+            !decision.entries.iter().any(|recorded| recorded.entry.adopts().is_some_and(|with| with.follow_up.is_some()));
         assert!(!self.ended || decision.effects.is_empty(), "effects after the end: {:?}", decision.effects);
         self.contents.extend(decision.contents);
         for effect in decision.effects {

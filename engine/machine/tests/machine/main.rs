@@ -21,6 +21,7 @@ mod endings;
 mod ends_of_turns;
 mod fallbacks;
 mod fields;
+mod follow_ups;
 mod joins;
 mod late;
 mod lengths;
