@@ -112,6 +112,12 @@ impl World {
             let what = format!("{work:?} runs on for a task that has ended");
             self.broken(Invariant::CancelledStaysQuiet, what);
         }
+        if self.checker.run().ended().is_some() {
+            // A run that continues this one is another run: no process of this one, and no answer to it, reaches that run.
+            self.owners.clear();
+            self.works.clear();
+            self.late.clear();
+        }
     }
 
     /// Makes a batch durable and checks its entries. Returns false if the store refuses it.
@@ -149,7 +155,7 @@ impl World {
                 self.works = works;
                 self.late.extend::<Vec<_>>(stopped);
             }
-            Effect::EndRun => self.ended = true,
+            Effect::EndRun => self.ended = self.is_over(),
             // The question is in the state; people find it there.
             Effect::AskPerson { question: _ } => {}
         }
@@ -427,7 +433,7 @@ impl World {
         let tasks: Vec<TaskId> = self.checker.ledger().tasks.keys().cloned().collect();
         // The root is the end of everything, so it is seldom meant.
         let task = (!tasks.is_empty()).then(|| self.random.pick(&tasks).clone())?;
-        (task != TaskId::root() || self.random.once_in(10)).then_some(task)
+        (!task.is_root() || self.random.once_in(10)).then_some(task)
     }
 
     fn any_question(&mut self) -> Option<TaskId> {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use baton_types::call::CallResult;
 use baton_types::config::Configs;
 use baton_types::entry::{Entry, Recorded};
-use baton_types::id::{ContentHash, TaskId};
+use baton_types::id::ContentHash;
 
 pub use faults::{Fault, Faults};
 pub use many::{Figures, Plan, many};
@@ -94,7 +94,7 @@ pub fn run(seed: u64, faults: bool) -> Simulated {
     let world = walk(seed, faults);
     let entries = world.store.entries();
     let result = entries.iter().rev().find_map(|recorded| match &recorded.entry {
-        Entry::TaskEnded(ended) if ended.task == TaskId::root() => Some(Arc::clone(&ended.result)),
+        Entry::TaskEnded(ended) if ended.task.is_root() => Some(Arc::clone(&ended.result)),
         _ => None,
     });
     let stored = serde_json::to_vec(entries).expect("entries always serialise");

@@ -1,16 +1,17 @@
 //! One run and everything round it; what happens next is chosen by chance.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_config::{PriceTable, prices};
 use baton_machine::Run;
 use baton_types::config::Configs;
-use baton_types::entry::{Concern, RunStarted};
+use baton_types::entry::{Adoption, Concern, Fork, ForkPoint, ForkedEffects, RunStarted};
 use baton_types::event::Event;
 use baton_types::id::{ContentHash, RunId};
 use baton_types::json::Json;
+use baton_types::money::Price;
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use serde_json::json;
@@ -198,18 +199,19 @@ impl World {
         }
     }
 
-    /// Lets another process take the run over or, before its first entry, start it.
+    /// Lets another process take the run over. It starts the run before its first entry, and continues it with follow-ups after
+    /// its end.
     pub(super) fn take_over(&mut self) {
         let mut mailbox = VecDeque::new();
         let run = Run::fold(Arc::clone(&self.configs), self.store.entries());
-        if run.ended().is_some() {
+        if self.is_over() {
             self.ended = true;
             return;
         }
-        mailbox.push_back(if run.started().is_none() {
-            self.start()
-        } else {
-            Event::TakenOver { process: "another".to_owned() }
+        mailbox.push_back(match (run.started(), run.ended()) {
+            (None, _) => self.start(),
+            (Some(_), None) => Event::TakenOver { process: "another".to_owned() },
+            (Some(_), Some(_)) => self.follow_up(run.last_seq()),
         });
         let last = self.store.entries().last().map_or(self.now, |last| last.at);
         self.next_owner += 1;
@@ -226,6 +228,39 @@ impl World {
         });
     }
 
+    /// Whether the run has ended and is not continued any more.
+    pub(super) fn is_over(&self) -> bool {
+        let run = self.checker.run();
+        let roots = run.graph().iter().filter(|task| task.id.is_root()).count();
+        run.ended().is_some() && roots > self.follow_ups()
+    }
+
+    /// Returns the number of times that the run is continued after its end.
+    const fn follow_ups(&self) -> usize {
+        match self.seed % 10 {
+            1 | 2 | 3 => 1,
+            4 => 3,
+            _ => 0,
+        }
+    }
+
+    /// Continues a run that has ended.
+    fn follow_up(&self, seq: u64) -> Event {
+        let from = ForkPoint { run: RunId::from("simulated"), seq };
+        let fork = Fork { run: RunId::from("continued"), from, at: self.now, effects: ForkedEffects::default() };
+        let adoption = Adoption {
+            prices: self.prices(),
+            fork: Some(fork),
+            follow_up: Some("And then?".to_owned()),
+            ..Adoption::of(ContentHash::of(b"configs"))
+        };
+        Event::Adopted { adoption, documents: vec![write("a.md", "more")], by: Principal::person("ada") }
+    }
+
+    fn prices(&self) -> BTreeMap<String, Price> {
+        prices(&self.configs, None, |_| false, PriceTable::embedded)
+    }
+
     fn start(&self) -> Event {
         let run = RunStarted {
             run: RunId::from("simulated"),
@@ -236,7 +271,7 @@ impl World {
             request: self.configs.job.request.clone(),
             inputs: Json::null(),
             model: None,
-            prices: prices(&self.configs, None, |_| false, PriceTable::embedded),
+            prices: self.prices(),
             engine: "simulated".to_owned(),
             forked_from: None,
             continues: None,

@@ -95,7 +95,11 @@ impl Ledger {
             return self.broken(Invariant::TasksFormATree, format!("task {id} begins from a task that does not exist"));
         };
         book.known.clone_from(&before.known);
-        book.arrived.splice(..0, before.arrived.iter().cloned());
+        for (documents, earlier) in
+            [(&mut book.injected, &before.injected), (&mut book.brought, &before.brought), (&mut book.arrived, &before.arrived)]
+        {
+            documents.splice(..0, earlier.iter().cloned());
+        }
     }
 
     /// Counts, of the tasks above it, a task that lives from here on, or lives no more.
