@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 /// The verbs, grouped under the headings of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "new", "validate", "doctor", "docs", "tool", "completions"]),
-    ("Run jobs", &["run", "resume", "answer", "pause", "steer", "cancel"]),
+    ("Run jobs", &["run", "resume", "continue", "answer", "pause", "steer", "cancel"]),
     ("Look at runs", &["ps", "show", "timeline", "graph", "doc"]),
     ("Repeat and compare", &["fork", "replay", "diff", "export"]),
     ("Keep the store", &["verify", "gc"]),

@@ -76,7 +76,7 @@ impl Engine {
         }
         let stops_run = match &command {
             Command::Pause { .. } => true,
-            Command::Cancel { task, .. } => *task == TaskId::root(),
+            Command::Cancel { task, .. } => task.is_root(),
             Command::Answer { .. } | Command::Unpause { .. } | Command::Steer { .. } => false,
         };
         let (run, _) = self.state_before(id, u64::MAX).await?;

@@ -360,7 +360,7 @@ impl Services {
 
     /// Returns the handle of a run that was found ended.
     async fn ended(&self, id: &RunId, end: RunEnded, run: Run) -> Result<RunHandle, RunError> {
-        let result = root_result(self, id, run.last_seq()).await?;
+        let result = root_result(self, id, &run).await?;
         Ok(self.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }))
     }
 }

@@ -1,4 +1,5 @@
-//! `fork`: a new run that shares the past of another by reference, and continues with other configs or documents.
+//! `fork` and `continue`: a new run that shares the past of another by reference. A fork begins at a point in the past, with other
+//! configs or documents; a continuation begins at the end, with a new request.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use baton_config::{Sources, Unconfigured};
 use baton_types::config::Job;
 use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded};
-use baton_types::event::Event;
+use baton_types::event::{Event, Refusal};
 use baton_types::id::RunId;
 use baton_types::principal::Principal;
 
@@ -39,6 +40,23 @@ pub struct ForkOptions {
     pub run: Option<RunId>,
 }
 
+/// The next request of a conversation, and what goes with it.
+#[derive(Clone, Debug, Default)]
+pub struct FollowUp {
+    /// The request.
+    pub request: String,
+    /// The configs that hold from here on; those of the run before if absent.
+    pub sources: Option<Sources>,
+    /// Description of the changes for people.
+    pub changes: Vec<String>,
+    /// Model that replaces every agent's own, and the replacement in the run before.
+    pub model: Option<String>,
+    /// Documents that go with the request: a first version, or a next one.
+    pub documents: Vec<InitialDocument>,
+    /// The new run's id; made up when absent.
+    pub run: Option<RunId>,
+}
+
 /// Checks that `job` has the beginning of `original`. Every fork begins after the root's task was created with its request and
 /// documents, so other ones would have no effect.
 fn check_past(original: &Job, job: &Job) -> Result<(), RunError> {
@@ -67,8 +85,38 @@ impl Engine {
     /// [`RunError::ChangesThePast`] if the configs change the root agent, the request or the initial documents. Fails with
     /// [`baton_types::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
     pub async fn fork(&self, original: &RunId, by: &Principal, options: ForkOptions) -> Result<RunHandle, RunError> {
-        let shared = &self.0;
         let seq = self.fork_place(original, options.at).await?;
+        self.branch(original, seq, by, options, None).await
+    }
+
+    /// Starts a run that continues `before`, which must have ended; returns when its own first entries are durable.
+    ///
+    /// Its root task begins with the conversation of the root before, and `follow_up.request` is its request. The workspace goes
+    /// on as well. What counts for the limits of a run begins at zero.
+    ///
+    /// Fails with [`baton_types::event::Refusal::NotEnded`] if the run has not ended, and with
+    /// [`baton_types::event::Refusal::CannotAdopt`] if the configs lack the agent whose conversation goes on.
+    pub async fn continue_run(&self, before: &RunId, by: &Principal, follow_up: FollowUp) -> Result<RunHandle, RunError> {
+        let (run, _) = self.0.state(before).await?;
+        if run.ended().is_none() {
+            return Err(Refusal::NotEnded.into());
+        }
+        let FollowUp { request, sources, changes, model, documents, run: id } = follow_up;
+        // Nothing of the run before happens again, so that every call is a new one.
+        let options = ForkOptions { at: None, sources, changes, model, documents, effects: ForkedEffects::All, run: id };
+        self.branch(before, run.last_seq(), by, options, Some(request)).await
+    }
+
+    /// Starts a run that shares the entries of `original` up to `seq`: a fork, or with `follow_up` a continuation.
+    async fn branch(
+        &self,
+        original: &RunId,
+        seq: u64,
+        by: &Principal,
+        options: ForkOptions,
+        follow_up: Option<String>,
+    ) -> Result<RunHandle, RunError> {
+        let shared = &self.0;
         let (mut reading, mut prompts) = shared.read(original).await?;
         reading.through = seq;
         while reading.run.last_seq() < seq {
@@ -84,7 +132,9 @@ impl Engine {
         };
         let loaded = load_configs(&sources, &shared.functions, Unconfigured::Allowed);
         let configs = Arc::new(loaded.map_err(|faults| RunError::Configs(Arc::new(faults)))?);
-        check_past(&run.configs().job, &configs.job)?;
+        if follow_up.is_none() {
+            check_past(&run.configs().job, &configs.job)?;
+        }
         let (pinned, text) = pinned(&sources);
         prompts.adopt(seq + 1, &configs).map_err(|error| template(&error))?;
         run.know_configs(pinned, Arc::clone(&configs));
@@ -108,7 +158,7 @@ impl Engine {
                 prices: prices.clone(),
                 changes: options.changes.clone(),
                 fork: Some(forked(id)),
-                follow_up: None,
+                follow_up: follow_up.clone(),
             };
             let mut run = run.clone();
             let decision = run.handle(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;

@@ -45,7 +45,7 @@ pub use diff::{Cause, Divergent, DocumentDiff, RunDiff, TaskDiff, diff};
 pub use engine::{Engine, Holder};
 pub use error::RunError;
 pub use fit::{UnfitTool, with_unfit_tools};
-pub use fork::ForkOptions;
+pub use fork::{FollowUp, ForkOptions};
 pub use handle::{BackOff, EntryStream, NextAttempt, OpenQuestion, Progress, ProviderAway, RunHandle, RunOutcome};
 pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, load_configs};
 pub use migrate::{Divergence, Migration};

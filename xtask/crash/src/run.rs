@@ -11,7 +11,7 @@ use baton_store::{RunRecord, SqliteStore, Store};
 use baton_timeline::Line;
 use baton_types::call::{CallStatus, ErrorCode};
 use baton_types::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
-use baton_types::id::{CallId, TaskId};
+use baton_types::id::CallId;
 use baton_types::principal::Principal;
 use baton_types::tool_type::ToolType;
 use serde_json::Value;
@@ -193,7 +193,7 @@ impl Timeline {
     pub fn end(&self) -> Option<End> {
         let Entry::RunEnded(ended) = &self.entries.last()?.entry else { return None };
         let root = self.entries.iter().rev().find_map(|recorded| match &recorded.entry {
-            Entry::TaskEnded(task) if task.task == TaskId::root() => Some(task.result.output.value()),
+            Entry::TaskEnded(task) if task.task.is_root() => Some(task.result.output.value()),
             _ => None,
         });
         let mut documents = Documents::new();

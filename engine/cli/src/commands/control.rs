@@ -67,10 +67,10 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
 /// Cancels a run, or a task with all tasks below it.
 pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, state) = going(place, &args.run).await?;
-    let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task_named(&state, name, Task::is_live))?;
+    let task = args.task.as_deref().map_or_else(|| Ok(root_of(&state)), |name| task_named(&state, name, Task::is_live))?;
     let engine = engine(&found.store)?;
     let run = found.id();
-    let is_root = task == TaskId::root();
+    let is_root = task.is_root();
     let delivery = engine.cancel(run, task.clone(), &args.reason, &terminal::person()).await.map_err(run_failure)?;
     let done = if is_root {
         text!("run {} is cancelled", style::name(run))
@@ -89,7 +89,7 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
         [message] => (None, message.clone()),
         _ => return Err(Failure::Usage("expected a message, or a task and a message".to_owned())),
     };
-    let task = name.map_or_else(|| Ok(TaskId::root()), |name| task_named(&state, name, Task::is_live))?;
+    let task = name.map_or_else(|| Ok(root_of(&state)), |name| task_named(&state, name, Task::is_live))?;
     let message = text_or_stdin(message, "the message is empty")?;
     let delivery =
         engine(&found.store)?.steer(found.id(), task.clone(), &message, &terminal::person()).await.map_err(run_failure)?;
@@ -98,6 +98,11 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
     let asked = Asked { found: &found, verb: "steer", task: Some(task) };
     let is_it = |action: &ControlAction| matches!(action, ControlAction::Steered { text } if *text == message);
     asked.delivered(place, delivery, &done, None, is_it).await
+}
+
+/// Returns the root task of the run.
+fn root_of(state: &Run) -> TaskId {
+    state.root().map_or_else(TaskId::root, |root| root.id.clone())
 }
 
 /// Returns the run that `name` means; refused if it has ended.

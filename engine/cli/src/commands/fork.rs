@@ -73,7 +73,7 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 }
 
 /// Parses `PATH=FILE`.
-fn edit(text: &str) -> Result<(DocumentPath, String), String> {
+pub(super) fn edit(text: &str) -> Result<(DocumentPath, String), String> {
     let (path, file) = text.split_once('=').ok_or("expected PATH=FILE")?;
     Ok((DocumentPath::parse(path).map_err(|error| error.to_string())?, file.to_owned()))
 }
@@ -143,7 +143,7 @@ impl ForkArgs {
 }
 
 /// Reads the document at `path` from `file`.
-fn written(place: &Place, path: &DocumentPath, file: &str) -> Result<InitialDocument, Failure> {
+pub(super) fn written(place: &Place, path: &DocumentPath, file: &str) -> Result<InitialDocument, Failure> {
     let file = place.current.join(file);
     let content = read_document(&file).map_err(|error| Failure::file(&file, error))?;
     Ok(InitialDocument::new(path.clone(), content))

@@ -7,7 +7,6 @@ use std::path::Path;
 use baton_machine::{Phase, Task};
 use baton_types::config::Configs;
 use baton_types::entry::{FinalState, TaskKind};
-use baton_types::id::TaskId;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
@@ -117,8 +116,7 @@ pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure
 /// Draws a run, with about `most` boxes at most: breadth first, the tasks that need attention first.
 fn of_run(view: &RunView, most: usize) -> Drawing {
     let mut drawing = Drawing::default();
-    let mut waiting: VecDeque<(Option<usize>, &Task)> =
-        view.run.task(&TaskId::root()).map(|root| (None, root)).into_iter().collect();
+    let mut waiting: VecDeque<(Option<usize>, &Task)> = view.run.root().map(|root| (None, root)).into_iter().collect();
     while let Some((from, task)) = waiting.pop_front() {
         let look = match task.phase {
             Phase::Ended(FinalState::Completed) => Look::Done,

@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod completions;
+pub(crate) mod continue_run;
 pub(crate) mod control;
 pub(crate) mod diff;
 pub(crate) mod doc;
@@ -46,6 +47,9 @@ pub(crate) enum Command {
     /// Continue a run that was interrupted, is paused, or waits for a person
     #[command(after_help = "Example:\n  baton resume @last")]
     Resume(resume::ResumeArgs),
+    /// Send a further request to the agent of a run that has ended, in a new run
+    #[command(after_help = "Example:\n  baton continue @last \"Now write it as an e-mail\"")]
+    Continue(continue_run::ContinueArgs),
     /// Start a new run from a point in another run
     #[command(after_help = "Example:\n  baton fork @last --at 12 --set agents.writer.system_prompt=\"Be brief.\"")]
     Fork(fork::ForkArgs),
@@ -112,6 +116,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Validate(args) => validate::run(&args, place),
         Command::Run(args) => run::run(args, place).await,
         Command::Resume(args) => resume::run(args, place).await,
+        Command::Continue(args) => continue_run::run(args, place).await,
         Command::Fork(args) => fork::run(args, place).await,
         Command::Replay(args) => replay::run(&args, place).await,
         Command::Diff(args) => diff::run(&args, place).await,

@@ -109,7 +109,7 @@ impl RunView {
     /// Returns the failure of a run that ended without a success.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let ended = self.run.ended().filter(|ended| ended.status != CallStatus::Success)?;
-        let root = self.problems.iter().rfind(|problem| problem.call.is_none() && problem.task == TaskId::root())?;
+        let root = self.problems.iter().rfind(|problem| problem.call.is_none() && problem.task.is_root())?;
         let located = root.located();
         let mut end = located.as_ref().unwrap_or(root);
         let mut then = Vec::new();

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use baton_timeline::{Line, Sentence, Tone, sentence};
 use baton_types::entry::{Control, ControlAction, Entry, UserOutput};
-use baton_types::id::TaskId;
 use baton_types::time::Timestamp;
 use serde_json::Value;
 
@@ -34,7 +33,7 @@ pub(crate) fn progress(line: &Line, began: Timestamp) -> Option<Text> {
 /// `all_tasks`.
 pub(crate) fn is_shown(output: &UserOutput<'_>, all_tasks: bool) -> bool {
     match output {
-        UserOutput::Message { task, .. } => all_tasks || **task == TaskId::root(),
+        UserOutput::Message { task, .. } => all_tasks || task.is_root(),
         UserOutput::Result { .. } => true,
     }
 }

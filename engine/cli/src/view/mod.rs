@@ -272,6 +272,11 @@ impl RunView {
             ControlAction::Adopted(adoption) => {
                 self.away.clear();
                 let Some(fork) = &adoption.fork else { return };
+                if adoption.follow_up.is_some() {
+                    // What went before belongs to the run that this one continues.
+                    (self.began, self.used) = (at, Spent::default());
+                    return;
+                }
                 // The time since the last shared entry does not count for the fork.
                 let skipped = at.since(fork.at);
                 self.began = self.began.plus(skipped);
@@ -356,7 +361,7 @@ impl RunView {
 
     /// Returns the result of the root.
     pub(crate) fn result(&self) -> Option<&CallResult> {
-        self.rows.get(&TaskId::root())?.result.as_deref()
+        self.rows.get(&self.run.root()?.id)?.result.as_deref()
     }
 
     /// Returns the name of the holder of `task`.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use baton_machine::{Phase, Spent, Task, Wait};
 use baton_types::call::CallStatus;
 use baton_types::entry::{FinalState, QuestionEnd};
-use baton_types::id::TaskId;
 use baton_types::money::Cost;
 use baton_types::time::Timestamp;
 
@@ -38,7 +37,7 @@ impl RunView {
     /// than forty, has that many rows at most: tasks that need no attention are counted in one row for each caller.
     pub(crate) fn tree(&self, now: Timestamp, width: usize, rows: usize) -> Vec<Text> {
         let mut growth = Growth { view: self, now, lines: Vec::new() };
-        if let Some(root) = self.run.task(&TaskId::root()) {
+        if let Some(root) = self.run.root() {
             growth.grow(root, "", "", rows.min(FOLD_FROM));
         }
         table(&growth.lines, width)

@@ -21,7 +21,7 @@ use baton_types::call::CallResult;
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded, RunEnded};
 use baton_types::event::{Decision, Effect, Event, Refusal};
-use baton_types::id::{CallId, ContentHash, MemoryId, RunId, TaskId, ToolId};
+use baton_types::id::{CallId, ContentHash, MemoryId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use baton_types::tool_type::Logs;
@@ -493,7 +493,7 @@ impl Actor {
     async fn ended(&mut self, end: RunEnded, result: Option<Arc<CallResult>>) -> Result<RunOutcome, StoreError> {
         let result = match result {
             Some(result) => result,
-            None => root_result(&self.shared, &self.id, self.run.last_seq()).await?,
+            None => root_result(&self.shared, &self.id, &self.run).await?,
         };
         let nothing = Run::new(Arc::clone(self.run.configs()));
         Ok(RunOutcome::Ended { end, result, run: Arc::new(std::mem::replace(&mut self.run, nothing)) })
@@ -514,17 +514,19 @@ fn idle_status(run: &Run) -> Option<&'static str> {
     waits.or_else(|| run.totals().paused.then_some(STATUS_PAUSED))
 }
 
-/// Returns the result of the root task of an ended run.
-pub(crate) async fn root_result(shared: &Services, run: &RunId, through: u64) -> Result<Arc<CallResult>, StoreError> {
-    let entries = shared.store.task_entries(run, &TaskId::root(), through).await?;
+/// Returns the result of the root task of the ended run `id`, whose state is `run`.
+pub(crate) async fn root_result(shared: &Services, id: &RunId, run: &Run) -> Result<Arc<CallResult>, StoreError> {
+    let corrupt = |what: &str| StoreError::Corrupt { what: format!("run {id} has ended, {what}") };
+    let root = run.root().ok_or_else(|| corrupt("and has no root task"))?;
+    let entries = shared.store.task_entries(id, &root.id, run.last_seq()).await?;
     let ended = entries.iter().rev().find_map(result_of_root);
-    ended.ok_or_else(|| StoreError::Corrupt { what: format!("run {run} has ended, its root task has not") })
+    ended.ok_or_else(|| corrupt("its root task has not"))
 }
 
 /// Returns the result of the root task, if `recorded` is its end.
 fn result_of_root(recorded: &Arc<Recorded>) -> Option<Arc<CallResult>> {
     match &recorded.entry {
-        Entry::TaskEnded(entry) if entry.task == TaskId::root() => Some(Arc::clone(&entry.result)),
+        Entry::TaskEnded(entry) if entry.task.is_root() => Some(Arc::clone(&entry.result)),
         _ => None,
     }
 }
