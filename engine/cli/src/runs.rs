@@ -6,7 +6,7 @@ use baton_machine::Run;
 use baton_store::{RunRecord, Store};
 use baton_timeline::{Line, Reader};
 use baton_types::document::Documents;
-use baton_types::entry::{Entry, Recorded};
+use baton_types::entry::{Entry, FinalState, Recorded};
 use baton_types::id::RunId;
 
 use crate::app::engine::{engine, run_failure};
@@ -59,6 +59,34 @@ fn choose(runs: Vec<RunRecord>, name: &str) -> Result<RunRecord, Failure> {
             Err(Failure::Usage(format!("several runs begin with {name}: {}", ids.join(", "))))
         }
     }
+}
+
+/// Returns the run that `run` continues, if it continues one of `runs`.
+///
+/// It begins with all entries of that run, whose end is the last one. A fork never begins there.
+pub(crate) fn continued<'r>(runs: &'r [RunRecord], run: &RunRecord) -> Option<&'r RunRecord> {
+    let past = run.past.as_ref()?;
+    let before = runs.iter().find(|other| other.id == past.run)?;
+    (before.last_seq == past.seq && is_over(&before.status)).then_some(before)
+}
+
+/// Returns the first run of the session of `run`: itself, unless it continues another.
+pub(crate) fn first_of_session<'r>(runs: &'r [RunRecord], run: &'r RunRecord) -> &'r RunRecord {
+    std::iter::successors(Some(run), |run| continued(runs, run)).last().unwrap_or(run)
+}
+
+/// Returns all runs of the session of `run`, oldest first.
+pub(crate) fn session<'r>(runs: &'r [RunRecord], run: &'r RunRecord) -> Vec<&'r RunRecord> {
+    let first = &first_of_session(runs, run).id;
+    let mut session: Vec<&RunRecord> = runs.iter().filter(|other| first_of_session(runs, other).id == *first).collect();
+    session.sort_by_key(|run| run.created);
+    session
+}
+
+/// Whether a run with this status has ended.
+fn is_over(status: &str) -> bool {
+    let states = [FinalState::Completed, FinalState::Failed, FinalState::Cancelled, FinalState::TimedOut];
+    states.iter().any(|state| state.as_str() == status)
 }
 
 /// Returns true if `text` names a run. Commands that take a run or something else use it.

@@ -104,9 +104,13 @@ impl Inner {
         self.messages.iter().flat_map(|message| message.parts.iter())
     }
 
-    /// Returns the text of the task's request; for a question, that of the task on whose behalf it is answered.
+    /// Returns the text of the task's request; for a question, that of the task on whose behalf it is answered. Earlier requests
+    /// belong to the conversation that the task begins with.
     fn request(&self) -> String {
-        self.parts().find_map(|part| if let Part::Request(text) = part { Some(text.clone()) } else { None }).unwrap_or_default()
+        self.parts()
+            .rev()
+            .find_map(|part| if let Part::Request(text) = part { Some(text.clone()) } else { None })
+            .unwrap_or_default()
     }
 
     fn inputs(&self) -> Json {

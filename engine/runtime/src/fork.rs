@@ -179,12 +179,14 @@ impl Engine {
     /// It is the last entry of a decision: between two decisions a run is at rest.
     pub async fn fork_place(&self, original: &RunId, at: Option<u64>) -> Result<u64, RunError> {
         let (mut decision, mut first, mut place, mut after) = (0, 0, 0, 0);
+        let mut end = None;
         loop {
             let page: Vec<Arc<Recorded>> = self.0.store.entries(original, after, PAGE).await?;
             for recorded in &page {
                 let ends = recorded.seq - 1;
                 let begins = std::mem::replace(&mut decision, recorded.decision) != recorded.decision;
-                if begins && ends > 0 {
+                // A fork cannot begin where a run has ended, also if this run continues that one.
+                if begins && ends > 0 && end.take() != Some(ends) {
                     first = if first == 0 { ends } else { first };
                     match at {
                         Some(at) if ends > at && place == 0 => return Err(RunError::NoSuchDecision { at, first: ends }),
@@ -193,19 +195,17 @@ impl Engine {
                         None => return Ok(ends),
                     }
                 }
-                match (&recorded.entry, at) {
-                    // The run ends with its last decision, so no fork can begin after it.
-                    (Entry::RunEnded(_), Some(at)) if at < recorded.seq && place > 0 => return Ok(place),
-                    (Entry::RunEnded(_), _) => {
-                        return Err(RunError::PastTheEnd { run: original.clone(), end: recorded.seq, last: place });
-                    }
-                    _ => {}
+                if matches!(recorded.entry, Entry::RunEnded(_)) {
+                    end = Some(recorded.seq);
                 }
             }
             let Some(last) = page.last() else { break };
             after = last.seq;
         }
         match at {
+            // The run ends with its last decision, so no fork can begin after it.
+            Some(at) if end.is_some_and(|end| at < end) && place > 0 => Ok(place),
+            _ if let Some(end) = end => Err(RunError::PastTheEnd { run: original.clone(), end, last: place }),
             _ if after == 0 => Err(RunError::NeverStarted(original.clone())),
             // The end of a timeline is the end of a decision.
             Some(at) if at < after && place == 0 => Err(RunError::NoSuchDecision { at, first: after }),

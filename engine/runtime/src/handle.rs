@@ -233,6 +233,7 @@ impl RunHandle {
             page: VecDeque::new(),
             behind: true,
             live,
+            ended: false,
             done: false,
         };
         Box::pin(futures_util::stream::unfold(reader, |mut reader| async move {
@@ -375,6 +376,8 @@ struct EntryReader {
     after: u64,
     page: VecDeque<Arc<Recorded>>,
     behind: bool,
+    /// Whether the last entry given out ended a run.
+    ended: bool,
     /// `None` once no more are announced.
     live: Option<broadcast::Receiver<Arc<Recorded>>>,
     done: bool,
@@ -385,13 +388,15 @@ impl EntryReader {
         while !self.done {
             if let Some(entry) = self.page.pop_front() {
                 self.after = entry.seq;
-                self.done = matches!(entry.entry, Entry::RunEnded(_));
+                // More follow in a run that continues the one that ended here.
+                self.ended = matches!(entry.entry, Entry::RunEnded(_));
+                self.behind |= self.ended;
                 return Ok(Some(entry));
             }
             if self.behind {
                 self.page = self.store.entries(&self.run, self.after, PAGE).await?.into();
                 self.behind = !self.page.is_empty();
-                self.done = self.page.is_empty() && self.live.is_none();
+                self.done = self.page.is_empty() && (self.live.is_none() || self.ended);
                 continue;
             }
             let Some(live) = &mut self.live else { break };

@@ -34,7 +34,7 @@ pub(crate) struct GcArgs {
     dry_run: bool,
 }
 
-/// A run that is kept because another run was forked from it.
+/// A run that is kept because another run begins with its entries.
 #[derive(Debug, Serialize)]
 struct Held {
     run: String,
@@ -100,7 +100,7 @@ fn summary(collected: &Collected, dry_run: bool) -> Text {
         words::count(*kept)
     )];
     lines.extend(runs.iter().map(|run| text!("  {run}")));
-    lines.extend(held.iter().map(|(run, by)| text!("kept {run}: {by} was forked from it")));
+    lines.extend(held.iter().map(|(run, by)| text!("kept {run}: {by} begins with its entries")));
     if !dry_run {
         lines.push(text!("store       {} → {}", words::size(*bytes_before), words::size(*bytes_after)));
     }

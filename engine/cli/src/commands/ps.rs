@@ -1,12 +1,15 @@
 //! `baton ps`: lists the runs of the store, newest first.
 
+use std::collections::BTreeMap;
+
 use baton_store::{RunRecord, Store};
+use baton_types::id::RunId;
 use clap::Args;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::runs::{INTERRUPTED, is_held, status};
+use crate::runs::{INTERRUPTED, first_of_session, is_held, status};
 use crate::shell::baton;
 use crate::style;
 use crate::terminal;
@@ -32,6 +35,8 @@ struct Listed {
     status: String,
     created: String,
     updated: String,
+    /// The first run of its session: runs that continue each other.
+    session: String,
     entries: u64,
     /// The process that took the run and has not released it.
     owner: Option<String>,
@@ -40,18 +45,29 @@ struct Listed {
 }
 
 impl Listed {
-    fn of(store: &dyn Store, record: &RunRecord) -> Self {
+    fn of(store: &dyn Store, runs: &[RunRecord], record: &RunRecord) -> Self {
         Self {
             run: record.id.to_string(),
             job: record.job.to_string(),
             status: status(store, record).to_owned(),
             created: record.created.to_string(),
             updated: record.updated.to_string(),
+            session: first_of_session(runs, record).id.to_string(),
             entries: record.last_seq,
             owner: record.owner.clone(),
             held: is_held(store, record),
         }
     }
+}
+
+/// Returns `runs` with those of each session together, in the place of its newest.
+fn by_session(runs: &[RunRecord]) -> Vec<RunRecord> {
+    let mut places: BTreeMap<&RunId, usize> = BTreeMap::new();
+    let placed =
+        runs.iter().enumerate().map(|(index, run)| (*places.entry(&first_of_session(runs, run).id).or_insert(index), run));
+    let mut placed: Vec<(usize, &RunRecord)> = placed.collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, run)| run.clone()).collect()
 }
 
 /// Lists runs.
@@ -61,9 +77,10 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
         Some(store) => store.runs().await.map_err(Failure::of_store)?,
         None => Vec::new(),
     };
+    let all = by_session(&all);
     let shown = if args.all { all.len() } else { args.limit.min(all.len()) };
     let listed: Vec<Listed> =
-        store.iter().flat_map(|store| all[..shown].iter().map(|record| Listed::of(&**store, record))).collect();
+        store.iter().flat_map(|store| all[..shown].iter().map(|record| Listed::of(&**store, &all, record))).collect();
     if !place.screen.is_text() {
         place.screen.json_list(&listed)?;
         return Ok(Exit::Done);
@@ -73,10 +90,12 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut rows = vec![["RUN", "JOB", "STATUS", "ENTRIES", "UPDATED"].map(|title| text!("{title}")).to_vec()];
-    rows.extend(all[..shown].iter().zip(&listed).map(|(record, listed)| {
+    let is_continued = |index: usize| index > 0 && listed[index].session == listed[index - 1].session;
+    rows.extend(all[..shown].iter().zip(&listed).enumerate().map(|(index, (record, listed))| {
         let ago = words::duration(terminal::now().since(record.updated));
         vec![
-            text!("{}", record.id),
+            // A run of a session stands below the run that continues it.
+            text!("{}{}", if is_continued(index) { "  " } else { "" }, record.id),
             text!("{}", record.job),
             text!("{}", listed.status),
             text!("{}", words::count(record.last_seq)),

@@ -60,19 +60,25 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
                 _ => messages(&found, &id, place).await?,
             }
         }
-        None if place.screen.is_text() => show(&found, &view, place)?,
+        None if place.screen.is_text() => show(&found, &view, place).await?,
         None => place.screen.json(&view.report())?,
     }
     Ok(Exit::Done)
 }
 
-fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> {
+async fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> {
     let screen = place.screen;
     let width = terminal::width();
     let started = view.run.started();
     let job = started.map(|started| started.job.to_string()).unwrap_or_default();
     let folder = started.and_then(|started| started.folder.clone()).map(|folder| format!(" · {folder}")).unwrap_or_default();
     screen.text(&text!("run {} · job {job}{folder}", style::name(found.id())))?;
+    let runs = found.store.runs().await.map_err(Failure::of_store)?;
+    let session = runs::session(&runs, &found.record);
+    if session.len() > 1 {
+        let ids: Vec<&str> = session.iter().map(|run| run.id.as_str()).collect();
+        words::labelled(text!("session"), &ids.join(" → "), width).iter().try_for_each(|line| screen.text(line))?;
+    }
     if let Some(started) = started {
         let request = words::preview(&started.request, width * 3);
         words::labelled(text!("request"), request.as_str(), width).iter().try_for_each(|line| screen.text(line))?;

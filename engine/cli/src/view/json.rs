@@ -35,6 +35,9 @@ pub(crate) struct RunReport {
     questions: Vec<QuestionReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outputs: Vec<Json>,
+    /// The run that it continues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continues: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fork: Option<ForkReport>,
     usage: UsageReport,
@@ -203,6 +206,7 @@ impl RunView {
             tasks: self.task_reports(),
             questions: self.questions().map(|asked| self.question_report(asked)).collect(),
             outputs: self.outputs.clone(),
+            continues: started.and_then(|started| started.continues.clone()),
             fork: started.and_then(|started| started.forked_from.as_ref()).map(|of| ForkReport {
                 run: of.run.clone(),
                 seq: of.seq,

@@ -274,7 +274,8 @@ impl RunView {
                 let Some(fork) = &adoption.fork else { return };
                 if adoption.follow_up.is_some() {
                     // What went before belongs to the run that this one continues.
-                    (self.began, self.used) = (at, Spent::default());
+                    (self.began, self.used, self.calls) = (at, Spent::default(), 0);
+                    self.outputs.clear();
                     return;
                 }
                 // The time since the last shared entry does not count for the fork.

@@ -54,11 +54,15 @@ impl RunView {
             (None, "interrupted") => style::waiting("● interrupted: no process runs it"),
             (None, _) => style::busy("● not finished"),
         };
-        let agents: std::collections::BTreeSet<&AgentId> = self.run.graph().iter().filter_map(Task::agent).collect();
+        // Tasks of earlier runs that this run continues are theirs.
+        let root = self.run.root();
+        let below = root.map(|root| self.run.graph().descendants(&root.id)).unwrap_or_default();
+        let tasks: Vec<&Task> = root.into_iter().chain(below).collect();
+        let agents: std::collections::BTreeSet<&AgentId> = tasks.iter().filter_map(|task| task.agent()).collect();
         let numbers = format!(
             "{} · {} · {} · {}",
             words::counted(agents.len(), "agent"),
-            words::counted(self.rows.len(), "task"),
+            words::counted(tasks.len(), "task"),
             words::counted(self.run.totals().turns as usize, "turn"),
             words::counted(self.calls, "call"),
         );

@@ -29,6 +29,7 @@ mod reports;
 mod runs;
 mod screens;
 mod scripts;
+mod sessions;
 mod shared;
 mod signals;
 mod stores;
