@@ -86,7 +86,7 @@ fn the_workspace_and_the_present_configs_hold_in_the_new_run() {
     let documents = folder.baton(&["doc", "ls", &next]).exits(0);
     documents.says("out/page.md").says("notes.txt").says("source.csv");
     let shown = folder.baton(&["show", &next, "--task", "1"]).exits(0);
-    shown.says("attached    notes.txt@1");
+    shown.says("attached    notes.txt v1");
     folder.baton(&["continue", &run, "Again.", "--keep-configs"]).exits(0);
     let kept = folder.baton(&["timeline", "@last"]).exits(0);
     kept.says("continued by").says("no changes");

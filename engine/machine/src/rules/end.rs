@@ -4,8 +4,8 @@
 //!    turns, the result is `partial`.
 //! 2. In a last turn without a handoff the task ends `partial`, with the turn's text as its output.
 //! 3. A result whose `after_execution` is `terminate` ends the task.
-//! 4. If every result went to the user, the task ends with the turn's message and the outputs, unless its result must match a
-//!    schema of the agent.
+//! 4. If every call succeeded and its result went to the user, the task ends with the turn's message and the outputs, unless its
+//!    result must match a schema of the agent.
 //! 5. Otherwise the agent is asked again.
 
 use crate::prelude::*;
@@ -31,8 +31,7 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
         (None, None) => {
             if let Some(result) = terminating_result(calls) {
                 draft.then(Step::end(task, result));
-            } else if calls.iter().all(|call| call.finish().is_some_and(|finish| finish.to_user)) && !promises_result(draft, task)
-            {
+            } else if calls.iter().all(is_done_for_user) && !promises_result(draft, task) {
                 let results = calls.iter().filter_map(|call| call.finish()?.result.as_ref());
                 let outputs: Vec<Value> = results.map(|result| result.output.value()).collect();
                 let output = json!({"message": calls.text, "outputs": outputs});
@@ -41,6 +40,12 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
             // Otherwise the task is ready, and its model is asked again when limits admit it.
         }
     }
+}
+
+/// Whether `call` has a result for the user, and no error that its agent should know.
+fn is_done_for_user(call: &OpenCall) -> bool {
+    let is_success = |result: &CallResult| matches!(result.status, CallStatus::Success | CallStatus::Partial);
+    call.finish().is_some_and(|finish| finish.to_user && finish.result.as_deref().is_some_and(is_success))
 }
 
 /// Whether the result of `task` must match the schema of its agent's results, which a message with outputs does not.

@@ -10,6 +10,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
+use crate::support::script::Execution;
 use crate::support::{
     Sim, agent, ask, call, call_with, check, error, function, handoff, job, note, route, says, stopped, then, to_user, turn,
 };
@@ -186,6 +187,17 @@ fn results_that_all_go_to_the_user_end_the_task_with_message_and_outputs() {
         run completed (success)
         "#]],
     );
+}
+
+#[test]
+fn an_agent_is_asked_again_if_a_call_for_the_user_failed() {
+    let failing = |execution: &Execution| match execution.call.as_str() {
+        "0/1.2" => Outcome::error(CallStatus::Failed, crate::support::error(ErrorCode::ToolFailed)),
+        _ => Outcome::success(json!("shown")),
+    };
+    let first = turn([to_user(call("work", "a")), to_user(call("work", "b"))]);
+    let sim = Sim::new(&one_agent()).agent("root", [first, turn([handoff("done")])]).tool("work", failing).start();
+    assert_eq!((turns(&sim), root_result(&sim).2.as_str()), (2, "\"done\""));
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub(super) fn read_answer(text: &str) -> Reading<'_> {
         [found] if is_envelope(&found.value) => match envelope(&found.value) {
             Ok((message, requests)) => {
                 let object = found.value.pointer("/breadcrumb/context").unwrap_or(&found.value).clone();
+                let message = if message.trim().is_empty() { prose_around(text, found.text) } else { message };
                 Reading::Envelope { text: found.text, object, message, requests }
             }
             Err(reason) => Reading::Fault(reason),
@@ -156,6 +157,13 @@ fn is_cut_answer(text: &str, open: &str) -> bool {
     let is_first = before.is_empty() || (before.starts_with("```") && !before.contains(char::is_whitespace));
     let first_key = open.strip_prefix('{').map(str::trim_start);
     is_first && first_key.is_some_and(|key| key.is_empty() || key.starts_with('"'))
+}
+
+/// Returns the lines of `text` around its `envelope`, without marks of code fences.
+fn prose_around(text: &str, envelope: &str) -> String {
+    let (before, after) = text.split_once(envelope).unwrap_or((text, ""));
+    let lines = before.lines().chain(after.lines()).filter(|line| !line.trim_start().starts_with("```"));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
 /// Returns the message and the requests of an envelope, or the reason why it cannot be used.

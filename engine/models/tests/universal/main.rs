@@ -142,6 +142,19 @@ fn one_code_fence_prose_comments_and_trailing_commas_are_removed() {
 }
 
 #[test]
+fn the_prose_around_an_envelope_is_its_message_if_it_has_none() {
+    let answer = |message: Value| json!({"message": message, "tool_requests": [sum()]}).to_string();
+    for empty in [json!(""), json!(null), json!(" ")] {
+        let text = format!("The sum comes next.\n```json\n{}\n```\nThen I go on.", answer(empty));
+        assert_eq!(turn(&text).text, "The sum comes next.\n\nThen I go on.");
+    }
+    let text = format!("The sum comes next. {}", answer(json!("I add.")));
+    assert_eq!(turn(&text).text, "I add.");
+    let last = "The total is 14.\n\n{\"message\": \"\", \"tool_requests\": []}";
+    assert_eq!(turn(last).text, "The total is 14.");
+}
+
+#[test]
 fn an_envelope_that_cannot_be_used_teaches_why() {
     let short = json!({"tool_requests": [sum()]}).to_string();
     let request = |change: &dyn Fn(&mut Value)| {

@@ -145,10 +145,12 @@ fn outcome(own: &Own, text: &str) -> Result<Label, String> {
     }
     let tools = request(Vec::new()).tools;
     let is_offered = |tool: &str| tools.iter().any(|offered| offered.id.as_str() == tool);
+    // An envelope without a message has the text around it as its message.
+    let is_around = || expected.text.is_empty() && turn.text.lines().all(|line| text.contains(line));
     match (turn.calls.len(), reasons.len()) {
         (0, 0) if turn.text == text => Ok(Text),
         (calls, malformed) if calls == malformed && calls > 0 => Ok(Teach),
-        (_, 0) if turn.calls == expected.calls && turn.text == expected.text => Ok(Run),
+        (_, 0) if turn.calls == expected.calls && (turn.text == expected.text || is_around()) => Ok(Run),
         (_, 0) if !turn.calls.is_empty() && !turn.calls.iter().any(|call| is_offered(&call.tool)) => Ok(Refused),
         _ => Err(format!("{turn:?}")),
     }

@@ -277,7 +277,7 @@ impl Notice {
                     ReminderReason::Filtered => "Your last turn was withheld by the provider; nothing of it was executed",
                     ReminderReason::Declined => "Your last turn was a refusal",
                 };
-                format!("{what}. Use a tool, and finish with a handoff. Reminder {count} of 2: after that the task fails.")
+                format!("{what}. Call a tool, or give your result. Reminder {count} of 2: after that the task fails.")
             }
             Self::LastTurn { limit } => {
                 format!("{limit} is reached. This is your last turn: hand off what you have now. No other tool is accepted.")
