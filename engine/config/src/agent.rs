@@ -101,17 +101,16 @@ impl<'s> Loader<'s> {
                 fault.near(&form.model, job.models.keys().map(String::as_str))
             });
         }
-        if form.invocation.is_none()
-            && invocation == Invocation::Native
+        if invocation == Invocation::Native
             && let Some(fallback) = job.and_then(|job| job.needs_universal(&form.model))
+            && *fallback != form.model
         {
             let message = format!(
                 "\"{fallback}\", a fallback of the model of agent \"{}\", has \"invocation\": \"universal\", but the agent is native",
                 form.agent_id
             );
             let fault = agent.text("/model").fault(FaultKind::MisplacedKey, "/model", Spot::Value, message);
-            self.faults
-                .push(fault.expected("\"invocation\" in the agent: \"universal\", or \"native\" if all its models call tools"));
+            self.faults.push(fault.expected("\"invocation\": \"universal\" in the agent, or a fallback without it"));
         }
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Agent(AgentId::new(form.agent_id.as_str()));

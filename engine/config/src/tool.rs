@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_schema::{Others, object_schema};
 use baton_types::config::{
-    CONFIG_ID, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool,
+    CONFIG_ID, CalleeContext, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool,
 };
 use baton_types::id::{AgentId, ROUTE_PREFIX, ToolId};
 use baton_types::json::Json;
@@ -237,6 +237,7 @@ impl<'s> Loader<'s> {
             idle: None,
             agent: Some(AgentId::new(agent)),
             limits: Limits::default(),
+            context: CalleeContext::default(),
             on_failure: OnFailure::default(),
             approval: None,
             on_unknown_outcome: OnUnknownOutcome::default(),
@@ -365,6 +366,7 @@ impl<'s> Loader<'s> {
             idle: form.idle_seconds.map(|seconds| Duration::from_secs(u64::from(seconds))),
             agent: form.agent.as_deref().map(AgentId::from),
             limits: form.limits.unwrap_or_default(),
+            context: form.context.unwrap_or_default(),
             on_failure: form.on_failure.unwrap_or_default(),
             approval: form.approval,
             on_unknown_outcome: form.on_unknown_outcome.unwrap_or_default(),
@@ -420,7 +422,7 @@ impl<'s> Loader<'s> {
             misplaced("limits", "an agent_as_tool or ask_master");
         }
         if tool_type != ToolType::AgentAsTool {
-            for key in ["agent", "on_failure"] {
+            for key in ["agent", "context", "on_failure"] {
                 misplaced(key, "an agent_as_tool");
             }
         }

@@ -1,6 +1,6 @@
 //! The tasks that calls create, and the documents that go with them.
 
-use baton_types::config::MasterRule;
+use baton_types::config::{CalleeContext, MasterRule};
 use baton_types::path::DocumentPath;
 
 use crate::bounded;
@@ -24,6 +24,7 @@ pub(super) fn delegation(
             MasterRule::Caller => Master::Task(caller.id.clone()),
             MasterRule::Person => Master::Person,
         },
+        begins_from: (tool.context == CalleeContext::Fork).then(|| caller.id.clone()),
         documents,
         depth: caller.depth + 1,
         deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),

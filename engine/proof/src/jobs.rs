@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Agent, Approver, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation,
-    Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
+    Agent, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor,
+    Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -61,6 +61,7 @@ pub struct ToolDraft {
     after: Option<AfterExecution>,
     agent: Option<String>,
     limits: Limits,
+    context: CalleeContext,
     on_failure: OnFailure,
     approval: Option<Approver>,
     on_unknown_outcome: OnUnknownOutcome,
@@ -193,6 +194,7 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
         after: None,
         agent: None,
         limits: Limits::default(),
+        context: CalleeContext::default(),
         on_failure: OnFailure::Return,
         approval: None,
         on_unknown_outcome: OnUnknownOutcome::Return,
@@ -220,6 +222,12 @@ impl ToolDraft {
     /// Asks the master after a crash what became of a call.
     pub fn asks_what_became_of_it(mut self) -> Self {
         self.on_unknown_outcome = OnUnknownOutcome::Ask;
+        self
+    }
+
+    /// Lets the tasks that it delegates begin with the conversation of the caller.
+    pub fn forks_context(mut self) -> Self {
+        self.context = CalleeContext::Fork;
         self
     }
 
@@ -308,6 +316,7 @@ impl ToolDraft {
             idle: None,
             agent: self.agent.as_deref().map(AgentId::from),
             limits: self.limits.clone(),
+            context: self.context,
             on_failure: self.on_failure,
             approval: self.approval,
             on_unknown_outcome: self.on_unknown_outcome,

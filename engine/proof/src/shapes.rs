@@ -84,12 +84,14 @@ fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool
     draft.join(*random.pick(&[Join::All, Join::All, Join::FirstSuccess, Join::Quorum(2), Join::Quorum(3)]))
 }
 
-/// Delegations to some of the agents are tried again, at once or later; to some an approval leads.
+/// Delegations to some of the agents are tried again, at once or later; to some an approval leads; some take the conversation
+/// of the caller along.
 fn random_routes(random: &mut Random, agents: usize) -> Vec<ToolDraft> {
     let mut routes = Vec::new();
     for index in (0..agents).filter(|_| random.once_in(3)).collect::<Vec<_>>() {
         let retry = Retry { times: 1 + random.below(3) as u32, backoff_seconds: random.below(3) as u32 * 7 };
         let route = ToolDraft::route(&format!("agent{index}")).on_failure(OnFailure::Retry(retry));
+        let route = if random.once_in(3) { route.forks_context() } else { route };
         routes.push(perhaps_approved(random, route));
     }
     routes

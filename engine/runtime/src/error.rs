@@ -51,7 +51,7 @@ pub enum RunError {
     /// A model for universal invocation would answer a native agent.
     #[error(
         "model {model} cannot answer for agent {agent}: the model has \"invocation\": \"universal\", and the agent is native; \
-         set \"invocation\" in the file of the agent"
+         set \"invocation\": \"universal\" in the file of the agent, or remove it from the model"
     )]
     Invocation {
         /// The model's name in the job.

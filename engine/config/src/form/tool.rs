@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_schema::ENV_PATTERN;
 use baton_types::call::AfterExecution;
-use baton_types::config::{Approver, EffectClass, OnFailure, OnUnknownOutcome};
+use baton_types::config::{Approver, CalleeContext, EffectClass, OnFailure, OnUnknownOutcome};
 use baton_types::id::{ID_PATTERN, TOOL_NAME_PATTERN};
 use baton_types::limits::Limits;
 use schemars::JsonSchema;
@@ -111,6 +111,10 @@ pub struct ToolForm {
     /// Limits of the tasks that calls of this tool create.
     #[serde(default)]
     pub limits: Option<Limits>,
+    /// Beginning of the conversation of a task that an `agent_as_tool` delegates: its request alone (`request`, the default), or
+    /// the caller's conversation up to the call and then the request (`fork`).
+    #[serde(default)]
+    pub context: Option<CalleeContext>,
     /// Consequence when a task that an `agent_as_tool` delegated fails or times out: its result returns to the caller
     /// (`return`, the default), or a new task tries again.
     #[serde(default)]

@@ -13,7 +13,7 @@ use crate::support::script::{Answer, Execution, Prompted};
 use crate::support::{Sim, agent, call, function, handoff, job, route, says, turn, write};
 
 /// Returns the parts of `messages` that tell the conversation, in words.
-fn told(messages: &[std::sync::Arc<Message>]) -> Vec<String> {
+pub(crate) fn told(messages: &[std::sync::Arc<Message>]) -> Vec<String> {
     let told = messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
         Part::Request(text) => Some(format!("request {text}")),
         Part::Text(text) => Some(format!("text {text}")),
@@ -36,7 +36,7 @@ fn each<const ROOTS: usize>(roots: [Vec<ModelTurn>; ROOTS]) -> impl FnMut(&Promp
 }
 
 /// Returns the error code of a call's result.
-fn code(sim: &Sim, id: &str) -> Option<ErrorCode> {
+pub(crate) fn code(sim: &Sim, id: &str) -> Option<ErrorCode> {
     let error = sim.entries().find_map(|entry| match entry {
         Entry::CallFinished(finished) if finished.call.as_str() == id => Some(finished.result.error.as_ref()),
         _ => None,

@@ -11,6 +11,7 @@ mod call_limits;
 mod cancel;
 mod compaction;
 mod configurations;
+mod contexts;
 mod crashes;
 mod crowds;
 mod cuts;

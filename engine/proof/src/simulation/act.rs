@@ -113,10 +113,7 @@ impl World {
             self.broken(Invariant::CancelledStaysQuiet, what);
         }
         if self.checker.run().ended().is_some() {
-            // A run that continues this one is another run: no process of this one, and no answer to it, reaches that run.
-            self.owners.clear();
-            self.works.clear();
-            self.late.clear();
+            self.owners.retain(|other| other.id != owner);
         }
     }
 

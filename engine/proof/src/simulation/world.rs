@@ -211,7 +211,13 @@ impl World {
         mailbox.push_back(match (run.started(), run.ended()) {
             (None, _) => self.start(),
             (Some(_), None) => Event::TakenOver { process: "another".to_owned() },
-            (Some(_), Some(_)) => self.follow_up(run.last_seq()),
+            (Some(_), Some(_)) => {
+                // A run that continues this one is another run: no process of this one, and no answer to it, reaches that run.
+                self.owners.clear();
+                self.works.clear();
+                self.late.clear();
+                self.follow_up(run.last_seq())
+            }
         });
         let last = self.store.entries().last().map_or(self.now, |last| last.at);
         self.next_owner += 1;

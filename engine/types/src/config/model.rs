@@ -182,7 +182,7 @@ impl Job {
         }
     }
 
-    /// Returns the first model that is asked when `name` is, `name` included, and needs universal invocation.
+    /// Returns the first model that needs universal invocation, of those that are asked when `name` is: itself and its fallbacks.
     pub fn needs_universal<'j>(&'j self, name: &'j str) -> Option<&'j str> {
         let asked = std::iter::once(name).chain(self.fallbacks(name).iter().map(String::as_str));
         asked.into_iter().find(|asked| self.invocation(asked) == Some(Invocation::Universal))

@@ -31,6 +31,17 @@ impl std::fmt::Display for Join {
     }
 }
 
+/// The beginning of a delegated task's conversation. A key of the delegating tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CalleeContext {
+    /// Its request alone.
+    #[default]
+    Request,
+    /// The caller's conversation up to the call, then its request.
+    Fork,
+}
+
 /// The policy for a delegated task that fails or times out. A key of the delegating tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::configuration::Configuration;
-use super::policy::{Approver, OnFailure, OnUnknownOutcome};
+use super::policy::{Approver, CalleeContext, OnFailure, OnUnknownOutcome};
 use super::reach::Reach;
 use crate::call::AfterExecution;
 use crate::id::{AgentId, ContentHash, ToolId};
@@ -54,6 +54,8 @@ pub struct Tool {
     pub agent: Option<AgentId>,
     /// Limits of the tasks created by its calls.
     pub limits: Limits,
+    /// The beginning of the conversations of delegated tasks.
+    pub context: CalleeContext,
     /// The policy for failed delegations.
     pub on_failure: OnFailure,
     /// The approver of its calls, for every agent.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_types::call::CallStatus;
+use baton_types::config::CalleeContext;
 use baton_types::entry::{Concern, FinalState, Holder, QuestionEnd, TaskCreated, TaskEnded, TaskKind};
 use baton_types::id::{CallId, TaskId};
 use baton_types::time::Timestamp;
@@ -159,6 +160,11 @@ impl Ledger {
             (None, _) => created.kind == TaskKind::Question,
             (Some(_), Holder::Person) => false,
         };
+        let forks = tool.is_some_and(|tool| tool.context == CalleeContext::Fork);
+        let begins_so = created.begins_from.as_ref() == forks.then_some(caller);
+        self.rule(begins_so, Invariant::OnlyTheGrantedIsUsed, || {
+            format!("task {id} begins with the conversation of {:?}", created.begins_from)
+        });
         self.rule(before && open, Invariant::TimelineHasNoGaps, || format!("task {id} exists before its call has started"));
         self.rule(!again, Invariant::TasksFormATree, || format!("call {call} created a task too many, or too early"));
         self.rule(named_so, Invariant::TasksFormATree, || format!("task {id} is not the next attempt at {call}"));
