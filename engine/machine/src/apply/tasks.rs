@@ -101,7 +101,7 @@ fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
             TaskKind::Question => (BTreeMap::new(), BTreeMap::new()),
             TaskKind::Root | TaskKind::Delegation => (documents.read.clone(), documents.named.clone()),
         };
-        task.documents = Some(Box::new(TaskDocuments { held, fresh, read, named, ..TaskDocuments::default() }));
+        task.documents = Some(Box::new(TaskDocuments { read, named, held, fresh, ..TaskDocuments::default() }));
     }
     let described = earlier.extras.as_ref().map(|extras| &extras.described).filter(|described| !described.is_empty());
     if let Some(described) = described.filter(|_| earlier.agent() == task.agent()) {

@@ -361,7 +361,9 @@ impl Transcript {
         self.begins.drain(..gone);
         self.begins.iter_mut().for_each(|(_, from)| *from -= older.len());
         (self.hash, self.weight, self.opening) = (ContentHash::of(b"conversation"), 0, stays.len());
-        stays.iter().for_each(|message| self.push(Arc::clone(message)));
+        for message in stays {
+            self.push(Arc::clone(message));
+        }
         self.say(opening.role, parts);
         for message in kept {
             let message = self.without_lost(message);

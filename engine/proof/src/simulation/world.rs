@@ -244,7 +244,7 @@ impl World {
     /// Returns the number of times that the run is continued after its end.
     const fn follow_ups(&self) -> usize {
         match self.seed % 10 {
-            1 | 2 | 3 => 1,
+            1..=3 => 1,
             4 => 3,
             _ => 0,
         }
