@@ -18,6 +18,7 @@ mod returned_work;
 mod runs;
 mod scale;
 mod scripted_jobs;
+mod sessions;
 mod size;
 mod support;
 mod trust;

@@ -103,6 +103,14 @@ impl TestJob {
         self
     }
 
+    /// Changes keys of a tool that follows from other configs, such as `route_to_worker`.
+    pub(crate) fn changed_tool(mut self, id: &str, keys: Value) -> Self {
+        let mut tool = json!({"tool_id": id});
+        merge(&mut tool, keys);
+        self.sources.add(Role::Tool, format!("tools/{id}.json"), tool.to_string());
+        self
+    }
+
     /// Adds a built-in function tool.
     pub(crate) fn built_in(mut self, id: &str) -> Self {
         self.functions.extend(registered_functions().into_iter().find(|function| function.id == id));
