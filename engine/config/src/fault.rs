@@ -101,7 +101,7 @@ fault_kinds! {
     UntypedField = "B0132",
     /// A field of a tool's input or output without a description.
     UndescribedField = "B0133",
-    /// A field in an example that the tool's output does not have.
+    /// A field in an example that the tool's input or output does not have.
     UnknownExampleField = "B0134",
     /// A tool configuration without a file.
     UnknownConfiguration = "B0135",
