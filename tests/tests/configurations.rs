@@ -130,6 +130,32 @@ async fn a_configuration_of_another_agent_is_refused_and_reaches_nothing() {
 }
 
 #[tokio::test]
+async fn no_error_names_the_variable_of_a_key_since_it_may_be_the_key() {
+    let server = Server::start(move |_, _| Reply::new(401, r#"{"error": {"message": "no such key"}}"#)).await;
+    let configuration = |key: &str| json!({"tool": "openrouter", "set": {"model": "small/one"}, "key": key});
+    let provider = json!({"like": "openrouter", "base_url": server.url, "key": {"env": "hush2"}});
+    let job = TestJob::new("solo", json!({}))
+        .models(json!({"providers": {"openrouter": {"base_url": server.url}, "mine": provider}}))
+        .built_in("openrouter")
+        .agent_with("solo", &["openrouter"], universal(&["absent", "refused"]))
+        .configuration("absent", &configuration("hush1"))
+        .configuration("refused", &configuration("TEAM_A_KEY"));
+    let requests = json!([
+        ask(&json!("absent"), json!({})),
+        ask(&json!("refused"), json!({})),
+        ask(&Value::Null, json!({"model": "mine:m"})),
+    ]);
+    let finished = run(job.load(), requests).await;
+    let told = |call: &str| call_error(&finished.entries, call);
+    let named = "the variable that its config names";
+    let missing = format!("openrouter needs a key: set {named} in the environment, or in the file .env of the project");
+    assert_eq!(told("0/1.1"), missing);
+    assert!(told("0/1.2").starts_with(&format!("openrouter refused the key in {named}")), "{}", told("0/1.2"));
+    let recorded = recorded(&finished);
+    assert!(!recorded.contains("hush") && !recorded.contains("TEAM_A_KEY"), "{recorded}");
+}
+
+#[tokio::test]
 async fn the_configurations_of_an_agent_are_in_its_list_of_tools() {
     let server = server().await;
     let system = Arc::new(std::sync::Mutex::new(String::new()));

@@ -130,3 +130,49 @@ async fn a_run_keeps_the_tools_that_its_selectors_selected() {
     assert_eq!(finished.status, "success", "{}", finished.result);
     assert_eq!(call_output(&finished.entries, "0/1.1")["result"], json!(42));
 }
+
+/// Runs an agent with a tool whose name is not its id, and returns what its model received in each turn, as text.
+async fn named(invocation: &str, turns: Vec<ModelTurn>) -> (Finished, Vec<String>) {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sees = Arc::clone(&received);
+    let model = FunctionModel::new(move |request: &ModelRequest| {
+        sees.lock().unwrap().push(format!("{}{:?}", request.system, request.messages));
+        Ok(turns[request.turn as usize - 1].clone())
+    });
+    let engine: Engine = engine(Arc::new(MemoryStore::default()), &(Arc::new(model) as Arc<_>));
+    let text = json!({"text": {"type": "string", "description": "A text.", "required": true}});
+    let job = TestJob::new("solo", json!({}))
+        .tool("note_it", text, json!({"type": "non_function_tool", "name": "noteIt", "description": "Notes a text."}))
+        .agent_with("solo", &["handoff", "note_it"], json!({"invocation": invocation, "catalog": "discover"}))
+        .load();
+    let finished = run_to_end(&engine, job).await;
+    let received = received.lock().unwrap().clone();
+    (finished, received)
+}
+
+#[tokio::test]
+async fn a_model_reads_the_name_of_a_tool_and_not_its_id() {
+    let ask = |tool: &str, input: Value| {
+        let requests = json!([{"tool": tool, "input": input}]);
+        ModelTurn::text(json!({"message": "m", "tool_requests": requests}).to_string())
+    };
+    let turns = vec![
+        ask("describe_tools", json!({"tools": ["noteIt"]})),
+        ask("noteIt", json!({"text": "a"})),
+        ask("noteIt", json!({})),
+        ask("spell", json!({})),
+        ask("describe_tools", json!({"tools": ["spell"]})),
+        ask("handoff", json!({"result": {"summary": "done"}})),
+    ];
+    let (finished, received) = named("universal", turns).await;
+    assert_eq!(finished.status, "success", "{}", finished.result);
+    assert!(received[0].contains("• noteIt: "), "{}", received[0]);
+    assert!(received.last().unwrap().contains("noteIt-2"), "a call without an id gets one with the name: {received:?}");
+    for text in &received {
+        assert!(!text.contains("note_it"), "{text}");
+    }
+    assert_eq!(call_output(&finished.entries, "0/2.1"), json!({"logged": true}));
+    let (finished, received) = named("native", vec![describe(&["noteIt", "note_it"]), handoff("done", &[])]).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"tools": [{"tool": "noteIt"}]}), "both names are understood");
+    assert!(received[0].contains("• noteIt: ") && !received[0].contains("note_it"), "{}", received[0]);
+}

@@ -1,6 +1,7 @@
 //! The exit codes of the program, and the failures that lead to them.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::borrow::Cow;
 use std::io;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
@@ -77,7 +78,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Faults(String),
     /// A name on the command line has no match.
-    #[error("there is no {what} {name}{}", nearest(.known, .name))]
+    #[error("there is no {what} {}{}", quoted(.name), nearest(.known, .name))]
     NotFound {
         /// The kind of thing, such as "run".
         what: &'static str,
@@ -212,11 +213,18 @@ pub(crate) fn panicked(panic: &PanicHookInfo<'_>) -> Text {
 /// Returns the end of a "there is no …" sentence: the nearest known name, or all of them if they are few.
 pub(crate) fn nearest(known: &[String], name: &str) -> String {
     match baton_types::spelling::nearest(name, known.iter().map(String::as_str)) {
-        Some(candidate) => format!("; did you mean {candidate}?"),
+        Some(candidate) => format!("; did you mean {}?", quoted(candidate)),
         None if known.is_empty() => String::new(),
-        None if known.len() <= 12 => format!("; known: {}", known.join(", ")),
+        None if known.len() <= 12 => {
+            format!("; known: {}", known.iter().map(|known| quoted(known)).collect::<Vec<_>>().join(", "))
+        }
         None => format!("; {} are known", known.len()),
     }
+}
+
+/// Returns a name as a sentence shows it: in quotation marks if it cannot be seen.
+fn quoted(name: &str) -> Cow<'_, str> {
+    if name.trim().is_empty() { Cow::Owned(format!("\"{name}\"")) } else { Cow::Borrowed(name) }
 }
 
 #[cfg(test)]
@@ -229,6 +237,12 @@ mod tests {
         let failure = Failure::not_found("tool", "wirte_file", known);
         assert_eq!(failure.to_string(), "there is no tool wirte_file; did you mean write_file?");
         assert_eq!(failure.exit().code(), 6);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_seen_is_quoted() {
+        let failure = Failure::not_found("tag", "", [" ".to_owned(), "csv".to_owned()]);
+        assert_eq!(failure.to_string(), "there is no tag \"\"; known: \" \", csv");
     }
 
     #[test]

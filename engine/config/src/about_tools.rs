@@ -58,7 +58,7 @@ fn describing(agent: &Agent, next: &str) -> String {
     let text = |tool: &std::sync::Arc<Tool>| {
         format!(
             "\nBefore you first call a tool whose input is not shown above, call {} with {{\"tools\": [\"name\"]}}.{next}\n",
-            tool.id
+            tool.definition.shown_name()
         )
     };
     describing.map(text).unwrap_or_default()

@@ -18,7 +18,7 @@ const TYPED_BY: [&str; 8] = ["type", "enum", "const", "$ref", "$dynamicRef", "an
 const SAME_VALUE: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 
 /// Checks the tools of `sources`. Fails with their fields without type or description, and with fields of examples that no
-/// output has. Files that cannot be read are left out: their faults are those of [`load`](crate::load).
+/// input or output has. Files that cannot be read are left out: their faults are those of [`load`](crate::load).
 pub fn conformance(sources: &Sources) -> Result<(), Faults> {
     let mut loader = Loader::new(sources, &[]);
     let mut findings = Vec::new();
@@ -48,10 +48,12 @@ impl Check<'_, '_> {
             }
         }
         let examples = tool.get("examples").and_then(Value::as_array).into_iter().flatten();
-        for (index, output) in examples.enumerate().filter_map(|(index, example)| Some((index, example.get("output")?))) {
-            // The loader already closes the outputs of `returns`.
-            if let Some(schema) = tool.get("output_schema") {
-                self.example(schema, schema, output, &pointer(&["examples", &index.to_string(), "output"]));
+        for (index, example) in examples.enumerate() {
+            // The loader already closes the inputs of `parameters` and the outputs of `returns`.
+            for (side, key) in [("input", "input_schema"), ("output", "output_schema")] {
+                if let (Some(shown), Some(schema)) = (example.get(side), tool.get(key)) {
+                    self.example(side, schema, schema, shown, &pointer(&["examples", &index.to_string(), side]));
+                }
             }
         }
     }
@@ -96,17 +98,17 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Checks that each field of an example is declared. A schema that declares no fields leaves them open.
-    fn example(&mut self, root: &Value, schema: &Value, example: &Value, place: &str) {
+    /// Checks that each field of an example's `side` is declared. A schema that declares no fields leaves them open.
+    fn example(&mut self, side: &str, root: &Value, schema: &Value, example: &Value, place: &str) {
         match example {
             Value::Object(fields) => {
                 let Some(declared) = declared(root, schema) else { return };
                 for (name, value) in fields {
                     let place = format!("{place}{}", pointer(&[name]));
                     if let Some(schema) = declared.get(name) {
-                        self.example(root, schema, value, &place);
+                        self.example(side, root, schema, value, &place);
                     } else {
-                        let message = format!("the example shows the field \"{name}\", which the output does not have");
+                        let message = format!("the example shows the field \"{name}\", which the {side} does not have");
                         let fault = self.text.fault(FaultKind::UnknownExampleField, &place, Spot::Key, message);
                         self.findings.push(fault.near(name, declared.keys().map(String::as_str)));
                     }
@@ -115,7 +117,7 @@ impl Check<'_, '_> {
             Value::Array(elements) => {
                 let Some(items) = resolved(root, schema).and_then(|schema| schema.get("items")) else { return };
                 for (index, element) in elements.iter().enumerate() {
-                    self.example(root, items, element, &format!("{place}/{index}"));
+                    self.example(side, root, items, element, &format!("{place}/{index}"));
                 }
             }
             _ => {}

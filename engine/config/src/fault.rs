@@ -5,6 +5,9 @@ use std::fmt::{self, Write as _};
 use baton_types::spelling::nearest;
 use serde::Serialize;
 
+use crate::secrecy::is_secret_line;
+use crate::shape::shorten;
+
 /// Largest number of reported faults of one file.
 pub(crate) const MAX_FAULTS_PER_FILE: usize = 100;
 
@@ -98,7 +101,7 @@ fault_kinds! {
     UntypedField = "B0132",
     /// A field of a tool's input or output without a description.
     UndescribedField = "B0133",
-    /// A field in an example that the tool's output does not have.
+    /// A field in an example that the tool's input or output does not have.
     UnknownExampleField = "B0134",
     /// A tool configuration without a file.
     UnknownConfiguration = "B0135",
@@ -144,6 +147,9 @@ pub struct Fault {
     /// Number of marked characters of the line.
     #[serde(skip)]
     pub width: usize,
+    /// Whether the value may be a key, so that it is not shown.
+    #[serde(skip)]
+    pub is_secret: bool,
 }
 
 impl Fault {
@@ -162,10 +168,11 @@ impl Fault {
             note: None,
             source_line: None,
             width: 1,
+            is_secret: false,
         }
     }
 
-    /// Returns the same fault at the bytes `range` of `text`.
+    /// Returns the same fault at the bytes `range` of `text`. A line that may hold a key is not shown.
     pub fn at(mut self, text: &str, range: std::ops::Range<usize>) -> Self {
         let start = floor_boundary(text, range.start);
         let end = floor_boundary(text, range.end.max(start));
@@ -175,7 +182,7 @@ impl Fault {
         self.column = text[line_start..start].chars().count() + 1;
         self.width = text[start..end.min(line_end).max(start)].chars().count().max(1);
         let line: String = text[line_start..line_end].chars().take(MAX_LINE_KEPT).collect();
-        self.source_line = Some(line.trim_end_matches('\r').to_owned());
+        self.source_line = Some(line.trim_end_matches('\r').to_owned()).filter(|line| !is_secret_line(line));
         self
     }
 
@@ -185,9 +192,9 @@ impl Fault {
         self
     }
 
-    /// Returns the same fault with the present value.
+    /// Returns the same fault with the present value, unless it may be a key.
     pub fn found(mut self, found: impl Into<String>) -> Self {
-        self.found = Some(found.into());
+        self.found = Some(found.into()).filter(|_| !self.is_secret);
         self
     }
 
@@ -202,6 +209,19 @@ impl Fault {
     pub fn without_line(mut self) -> Self {
         self.source_line = None;
         self
+    }
+
+    /// Returns the same fault without `value`, which may be a key, and without its line.
+    pub(crate) fn without_value(mut self, value: &str) -> Self {
+        let quoted = serde_json::Value::from(value).to_string();
+        for text in [shorten(&quoted), quoted] {
+            self.message = self.message.replace(&text, "the value");
+        }
+        if !value.is_empty() {
+            self.message = self.message.replace(value, "…");
+        }
+        self.is_secret = true;
+        self.without_line()
     }
 
     /// Returns the same fault with the name among `known` that is nearest to `name`, or, without one, all of `known`.

@@ -18,6 +18,7 @@ mod loader;
 mod models;
 mod price;
 mod reader;
+mod secrecy;
 mod settings;
 mod shape;
 mod shown;

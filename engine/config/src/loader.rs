@@ -241,8 +241,11 @@ impl<'s> Loader<'s> {
 pub(crate) fn place(text: &Text<'_>, fault: ShapeFault) -> Fault {
     let mut placed = text.fault(fault.kind, &fault.pointer, fault.spot, fault.message);
     placed.expected = fault.expected;
-    placed.found = fault.found;
     placed.nearest = fault.nearest;
+    let placed = match fault.found {
+        Some(found) => placed.found(found),
+        None => placed,
+    };
     if fault.is_secret { placed.without_line() } else { placed }
 }
 

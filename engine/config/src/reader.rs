@@ -12,6 +12,7 @@ use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use crate::fault::{Fault, FaultKind, MAX_FAULTS_PER_FILE};
+use crate::secrecy::is_secret;
 
 /// The most bytes a file may have.
 pub const MAX_FILE_BYTES: usize = 8 << 20;
@@ -95,12 +96,28 @@ impl<'s> Text<'s> {
     /// Returns a fault at `range`, which is computed only while not too many faults were placed.
     fn fault_at(&self, kind: FaultKind, pointer: &str, range: impl FnOnce() -> Range<usize>, message: String) -> Fault {
         let mut fault = Fault::of_file(kind, &self.file, message);
-        self.placed.set(self.placed.get() + 1);
-        if self.placed.get() <= MAX_FAULTS_PER_FILE {
-            fault = fault.at(self.content, range());
-        }
         pointer.clone_into(&mut fault.pointer);
-        fault
+        self.placed.set(self.placed.get() + 1);
+        // Others are not shown.
+        if self.placed.get() > MAX_FAULTS_PER_FILE {
+            return fault;
+        }
+        fault = fault.at(self.content, range());
+        match self.value(pointer).filter(|value| is_secret(pointer, value)) {
+            Some(ast::Value::StringLit(text)) => fault.without_value(&text.value),
+            Some(_) => fault.without_value(""),
+            None => fault,
+        }
+    }
+
+    /// Returns the value at `pointer`.
+    fn value(&self, pointer: &str) -> Option<&ast::Value<'s>> {
+        let tokens = pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"));
+        tokens.into_iter().try_fold(self.places()?, |here, token| match here {
+            ast::Value::Object(object) => object.get(&token).map(|property| &property.value),
+            ast::Value::Array(array) => token.parse::<usize>().ok().and_then(|index| array.elements.get(index)),
+            _ => None,
+        })
     }
 
     /// Returns the place of `needle` in the value at `pointer`; the value itself if it is not found.

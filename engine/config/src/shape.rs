@@ -307,7 +307,7 @@ pub(crate) fn show(value: &Value) -> String {
     shorten(&value.to_string())
 }
 
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     const SHOWN: usize = 60;
     if text.chars().count() <= SHOWN { text.to_owned() } else { text.chars().take(SHOWN).chain(['…']).collect() }
 }

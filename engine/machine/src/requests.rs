@@ -39,7 +39,7 @@ impl Requests {
         let mut taken: BTreeSet<String> = calls.iter().filter_map(|call| call.provider_id.clone()).collect();
         for (number, call) in (self.asked.saturating_add(1)..).zip(calls) {
             if call.provider_id.is_none() {
-                let id = self.free_id(&call.tool, number, &taken);
+                let id = self.free_id(call.shown_name(), number, &taken);
                 taken.insert(id.clone());
                 call.provider_id = Some(id);
             }
@@ -72,7 +72,7 @@ impl Requests {
     pub(super) fn earlier(&self, asked: &ModelCall, earlier: &[OpenCall]) -> Result<Option<&AnsweredRequest>, CallError> {
         let Some(id) = &asked.provider_id else { return Ok(None) };
         let conflict = |what: &str| {
-            let free = self.free_id(&asked.tool, self.asked.saturating_add(1), &BTreeSet::new());
+            let free = self.free_id(asked.shown_name(), self.asked.saturating_add(1), &BTreeSet::new());
             let message = format!("requestId {:?} {what}; use a new one, such as {free:?}", bounded(id));
             CallError::new(ErrorCode::Conflict, message)
         };
@@ -85,7 +85,7 @@ impl Requests {
                 let other = if answered.asked.input == asked.input { "configuration" } else { "input" };
                 Err(conflict(&format!("belongs to an earlier call with another {other}")))
             }
-            Some(answered) => Err(conflict(&format!("belongs to an earlier call of {}", answered.asked.tool))),
+            Some(answered) => Err(conflict(&format!("belongs to an earlier call of {}", answered.asked.shown_name()))),
             None => Ok(None),
         }
     }

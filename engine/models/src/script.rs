@@ -149,6 +149,11 @@ pub struct CallScript {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MalformedScript")]
     pub malformed: Option<MalformedScript>,
+    /// The id of the call in universal invocation (default: `{tool}-{n}`). A repetition of an earlier call with the same id gets its
+    /// stored result. In native invocation it has no effect.
+    #[serde(default, rename = "requestId", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub request_id: Option<String>,
     /// `false` sends the result to the user instead of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]

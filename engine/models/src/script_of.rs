@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::script::{AgentScript, CallScript, MalformedScript, ScriptFile, TurnScript};
 
-/// Returns the script of the run with these `entries`, in their order.
-pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> ScriptFile {
+/// Returns the script of the run with these `entries`, in their order. `has_requests` returns true for agents whose ids
+/// of calls are requests, as in universal invocation. Without these ids, a repeated or refused call would be executed.
+pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>, has_requests: impl Fn(&AgentId) -> bool) -> ScriptFile {
     let mut script = ScriptFile::default();
     let mut holders: FxHashMap<&TaskId, &AgentId> = FxHashMap::default();
     for entry in entries {
@@ -24,6 +25,7 @@ pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> ScriptFile
             }
             Entry::ModelAnswered(answered) => {
                 let Some(agent) = holders.get(&answered.task) else { continue };
+                let has_requests = has_requests(agent);
                 let calls = answered.calls.iter().map(|call| {
                     let (input, malformed) = match (call.input.value(), &call.malformed) {
                         (Value::Object(input), None) => (input, None),
@@ -37,6 +39,7 @@ pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> ScriptFile
                         name: None,
                         input,
                         malformed,
+                        request_id: call.provider_id.clone().filter(|_| has_requests),
                         return_to_llm: call.return_to_llm,
                         after_execution: call.after_execution,
                         config_id: call.config_id.clone(),

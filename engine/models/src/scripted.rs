@@ -59,6 +59,7 @@ struct Call {
     tool: String,
     input: Input,
     malformed: Option<String>,
+    request_id: Option<String>,
     return_to_llm: Option<bool>,
     after_execution: Option<AfterExecution>,
     config_id: Option<Box<str>>,
@@ -150,6 +151,7 @@ fn model_call(call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, M
     };
     Ok(ModelCall {
         malformed: call.malformed.clone(),
+        provider_id: call.request_id.clone(),
         return_to_llm: call.return_to_llm,
         after_execution: call.after_execution,
         config_id: call.config_id.clone(),
@@ -337,6 +339,7 @@ impl Compiler {
             tool: script.tool.clone(),
             input,
             malformed: script.malformed.as_ref().and_then(|malformed| malformed.reason.clone()),
+            request_id: script.request_id.clone(),
             return_to_llm: script.return_to_llm,
             after_execution: script.after_execution,
             config_id: script.config_id.clone(),

@@ -396,6 +396,7 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
     };
     let odd = [
         ModelCall {
+            provider_id: Some("save-{{ 1 }}".to_owned()),
             return_to_llm: Some(false),
             config_id: Some("fast".into()),
             ..ModelCall::new("save", json!({"text": "{{ request }}\n", "$lines": ["{% if %}"]}))
@@ -409,10 +410,12 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
         answered("0", 1, "{{ turn }} {# not a comment #}\n", odd.to_vec()),
         answered("0", 2, "", Vec::new()),
     ];
-    let script = serde_json::to_value(script_of(&entries)).unwrap();
+    let script = serde_json::to_value(script_of(&entries, |_| true)).unwrap();
     let said = Conversation::new("lead", "Go.").answer(&script).unwrap();
     assert_eq!((said.text.as_str(), said.finish), ("{{ turn }} {# not a comment #}\n", FinishReason::Length));
     assert_eq!(said.calls, odd);
+    let native = serde_json::to_string(&script_of(&entries, |_| false)).unwrap();
+    assert!(!native.contains("requestId"), "ids of native calls identify no requests: {native}");
 }
 
 #[test]

@@ -22,9 +22,10 @@ pub(crate) fn after(tool: &Tool, output: &Json, given: Option<AfterExecution>) -
     if !tool.controls_flow {
         let is_command = matches!(tool.executor, Some(Executor::Exec(_)));
         return match given {
-            Some(_) if is_command => {
-                Err(format!("the command of {} sets {AFTER:?}, but its config lacks \"controls_flow\": true", tool.id))
-            }
+            Some(_) if is_command => Err(format!(
+                "the command of {} sets {AFTER:?}, but its config lacks \"controls_flow\": true",
+                tool.definition.shown_name()
+            )),
             given => Ok(given),
         };
     }
@@ -33,11 +34,19 @@ pub(crate) fn after(tool: &Tool, output: &Json, given: Option<AfterExecution>) -
     let step = match control {
         None => None,
         Some(Value::Object(control)) => control.get(AFTER).filter(|step| !step.is_null()),
-        Some(other) => return Err(format!("{CONTROL} of the output of {} is {other}; expected an object with {AFTER}", tool.id)),
+        Some(other) => {
+            return Err(format!(
+                "{CONTROL} of the output of {} is {other}; expected an object with {AFTER}",
+                tool.definition.shown_name()
+            ));
+        }
     };
     let in_output = step.map(|step| {
         serde_json::from_value(step.clone()).map_err(|_| {
-            format!("{CONTROL}.{AFTER} of the output of {} is {step}; expected \"suspend\" or \"terminate\"", tool.id)
+            format!(
+                "{CONTROL}.{AFTER} of the output of {} is {step}; expected \"suspend\" or \"terminate\"",
+                tool.definition.shown_name()
+            )
         })
     });
     Ok(given.or(in_output.transpose()?))

@@ -50,6 +50,11 @@ impl ModelCall {
         }
     }
 
+    /// Returns the name that the model used.
+    pub fn shown_name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.tool)
+    }
+
     /// Whether `other` asks for the same: the tool, the input and the configuration.
     pub fn asks_the_same(&self, other: &Self) -> bool {
         self.tool == other.tool && self.config_id == other.config_id && self.input == other.input

@@ -63,6 +63,11 @@ pub struct ToolDefinition {
 }
 
 impl ToolDefinition {
+    /// Returns the name that models see.
+    pub fn shown_name(&self) -> &str {
+        self.name.as_deref().unwrap_or_else(|| self.id.as_str())
+    }
+
     /// Returns this definition with another schema of its input.
     pub fn with_input_schema(&self, input_schema: Json) -> Self {
         let Self { id, name, description, input_schema: _ } = self;

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_models::script_of;
+use baton_types::config::Invocation;
 use baton_types::entry::{Entry, Recorded};
+use baton_types::id::AgentId;
 use clap::{Args, ValueHint};
 
 use crate::app::complete;
@@ -34,7 +36,13 @@ pub(crate) struct ExportArgs {
 pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
     let entries = found.entries().await?;
-    let script = script_of(entries.iter().map(|recorded| &recorded.entry));
+    // Of a run whose configs this program cannot read, all ids are kept: those of native calls have no effect.
+    let state = found.state().await.ok();
+    let has_requests = |agent: &AgentId| {
+        let agents = state.as_ref().map(|state| &state.configs().agents);
+        agents.and_then(|agents| agents.get(agent)).is_none_or(|agent| agent.invocation == Invocation::Universal)
+    };
+    let script = script_of(entries.iter().map(|recorded| &recorded.entry), has_requests);
     if script.agents.is_empty() {
         return Err(Failure::Refused(format!("no model has answered in run {}", found.id())));
     }

@@ -101,7 +101,7 @@ impl Draft {
         let Some(tool) = self.tools.iter().find(|tool| names(tool).any(|known| known == name)) else {
             // A single word is text, and so is a word before a brace that begins no JSON.
             let is_call = is_call && (input.starts_with('@') || input[1..].trim_start().starts_with(['"', '}']));
-            let known: Vec<&str> = self.tools.iter().map(|tool| shown_name(tool)).collect();
+            let known: Vec<&str> = self.tools.iter().map(|tool| tool.shown_name()).collect();
             return is_call.then(|| {
                 Err(format!("no tool {name} is offered; there are {}. A line of text may begin with \\", known.join(", ")))
             });
@@ -140,11 +140,6 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
         Ok(_) => Err("the input must be a JSON object, such as {\"message\": \"hello\"}".to_owned()),
         Err(error) => Err(format!("the input is not JSON: {error}")),
     }
-}
-
-/// Returns the name of a tool that models see.
-pub(super) fn shown_name(tool: &ToolDefinition) -> &str {
-    tool.name.as_deref().unwrap_or_else(|| tool.id.as_str())
 }
 
 fn names(tool: &ToolDefinition) -> impl Iterator<Item = &str> {

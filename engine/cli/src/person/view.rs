@@ -12,7 +12,6 @@ use baton_types::message::{Message, Part, Role};
 use baton_types::model::{ModelRequest, ToolDefinition};
 use serde_json::Value;
 
-use super::turn::shown_name;
 use crate::shell::baton;
 use crate::style;
 use crate::text::{Text, text};
@@ -70,7 +69,7 @@ pub(super) fn request(
 pub(super) fn help(tools: &[Arc<ToolDefinition>]) -> Vec<Text> {
     let mut lines = Vec::new();
     for tool in tools.iter().take(TOOLS) {
-        lines.push(text!("  {}  {}", style::name(shown_name(tool)), words::preview(&tool.description, 400)));
+        lines.push(text!("  {}  {}", style::name(tool.shown_name()), words::preview(&tool.description, 400)));
         lines.push(style::faint(text!("      {}", words::preview(tool.input_schema.text(), PART_CHARACTERS))));
     }
     if tools.is_empty() {
@@ -89,7 +88,7 @@ fn tools(tools: &[Arc<ToolDefinition>]) -> String {
         let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let keys = schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys());
         let keys = keys.map(|key| if required.contains(&key.as_str()) { key.clone() } else { format!("{key}?") });
-        format!("{}({})", shown_name(tool), keys.collect::<Vec<_>>().join(", "))
+        format!("{}({})", tool.shown_name(), keys.collect::<Vec<_>>().join(", "))
     };
     let mut names: Vec<String> = tools.iter().take(TOOLS).map(listed).collect();
     if tools.len() > TOOLS {

@@ -114,4 +114,8 @@ fn the_catalog_of_an_agent_has_the_configurations_that_its_calls_may_name() {
     folder.write("asking/agents/lead.json", agent);
     let of_lead = folder.baton(&["tool", "catalog", "--job", "asking", "--for", "lead"]).exits(0);
     of_lead.says("\n  config_id of openrouter: fast\n\nINVOCATION: ");
+    let selected = folder.baton(&["tool", "catalog", "--job", "asking", "--for", "lead", "--tag", "llm"]).exits(0);
+    selected.says("\n  config_id of openrouter: fast\n");
+    let others = folder.baton(&["tool", "catalog", "--job", "asking", "--for", "lead", "--category", "flow"]).exits(0);
+    assert!(!others.stdout.contains("config_id"), "a tool that is not listed has no line: {}", others.stdout);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::models::{KEY, hello, server};
+use crate::models::{KEY, hello, mine, server, serving};
 use crate::support::{Folder, Ran};
 
 /// Returns path, version, hash and size of every document of the newest run.
@@ -56,6 +56,42 @@ fn the_example_gives_the_same_documents_by_its_exported_script() {
     folder.write("q3.script.json", script);
     folder.baton(&["run", job, "--script", "q3.script.json"]).exits(0);
     assert_eq!(documents(&folder), made);
+}
+
+/// Returns the turns' text as the answers of a provider.
+fn answers(texts: &[String]) -> Vec<String> {
+    let answer = |text: &String| json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "model": "m"});
+    texts.iter().map(|text| answer(text).to_string()).collect()
+}
+
+#[test]
+fn repeated_and_refused_calls_of_a_universal_run_are_so_again_by_its_script() {
+    let folder = Folder::new();
+    folder.job("saving", &[("lead", &["write_file"])], json!({"lead": {"turns": [{"text": "unused"}]}}), json!({}));
+    let agent = folder.read("saving/agents/lead.json");
+    folder.write("saving/agents/lead.json", agent.replacen('{', "{\"invocation\": \"universal\", ", 1));
+    let write = |path: &str, id: &str| {
+        let input = json!({"path": path, "content": "1"});
+        json!({"message": "m", "tool_requests": [{"tool": "write_file", "input": input, "requestId": id}]}).to_string()
+    };
+    let texts = [write("a.txt", "w"), write("b.txt", "w"), write("a.txt", "w"), write("c.txt", "x"), "done".to_owned()];
+    let (url, _received) = serving("200 OK", answers(&texts));
+    folder.write("saving/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    folder.baton(&["run", "saving", "--model", "fast", "--trust"]).exits(0).says("done");
+    let calls = || {
+        let entries = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).stdout;
+        let entries = entries.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of_calls = entries.filter(|line| line["entry"].as_str().is_some_and(|entry| entry.starts_with("call_")));
+        of_calls.map(|line| json!([line["entry"], line["data"]["call"], line["data"]["result"]["status"]])).collect::<Vec<_>>()
+    };
+    let (made, called) = (documents(&folder), calls());
+    assert_eq!(made.as_array().unwrap().len(), 2, "{made}");
+    assert!(called.len() >= 5, "{called:?}");
+    folder.baton(&["export", "@last", "--script", "--out", "again.script.json"]).exits(0);
+    folder.baton(&["run", "saving", "--script", "again.script.json", "--trust"]).exits(0).says("done");
+    assert_eq!(documents(&folder), made);
+    assert_eq!(calls(), called, "a conflict and a repetition are not executed");
 }
 
 #[test]

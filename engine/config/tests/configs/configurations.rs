@@ -89,6 +89,19 @@ fn all_faults_of_a_configuration_are_reported_at_their_places() {
         assert!(told.contains(expected), "{expected} is not in:\n{told}");
     }
     assert!(!told.contains("no key"), "a key in place of a name is not shown:\n{told}");
+    for keys in [
+        r#", "api_key": "hush""#,
+        r#", "set": { "most": "sk-hush" }"#,
+        r#", "set": { "language": "sk-hush" }"#,
+        r#", "set": { "secret": "hush" }"#,
+        r#", "set": { "hosts": "Ab3dE5fG7hushJ9kL1mN2pQ4rS6t" }"#,
+        ",\n\"set\": { \"most\": 0 }, \"key\":\n\"hush\"",
+    ] {
+        let told = configured(keys).faults();
+        assert!(told.contains("error B01") && !told.contains("hush"), "{keys}\n{told}");
+    }
+    let told = configured(r#", "set": { "most": "sk-hush" }"#).faults();
+    assert!(told.contains("error B0107: the value is not an integer"), "{told}");
     let told = configured(r#", "set": { "mots": 4, "most": 0, "language": "fr" }"#).faults();
     for expected in [
         "error B0103: tool \"word_count\" has no setting \"mots\"",

@@ -41,9 +41,12 @@ fn every_field_has_a_type_and_a_description_at_every_depth() {
 }
 
 #[test]
-fn an_example_shows_only_fields_that_the_output_has() {
+fn an_example_shows_only_fields_that_the_input_and_the_output_have() {
     let tool = r##"{
       "tool_id": "lookup",
+      "input_schema": {"type": "object", "properties": {
+        "sort": {"type": "object", "description": "Order", "properties": {"by": {"type": "string", "description": "Key"}}}
+      }},
       "output_schema": {
         "type": "object",
         "properties": {
@@ -52,13 +55,15 @@ fn an_example_shows_only_fields_that_the_output_has() {
         },
         "$defs": {"row": {"type": "object", "properties": {"id": {"type": "integer", "description": "Its id"}}}}
       },
-      "examples": [{"input": {}, "run": false, "output": {
+      "examples": [{"input": {"sort": {"buy": "id"}, "limit": 1}, "run": false, "output": {
         "rows": [{"id": 1}, {"idd": 2}], "open": {"x": "y"}, "total": 2
       }}]
     }"##;
     assert_eq!(
         findings(tool),
         [
+            "B0134 /examples/0/input/sort/buy the example shows the field \"buy\", which the input does not have",
+            "B0134 /examples/0/input/limit the example shows the field \"limit\", which the input does not have",
             "B0134 /examples/0/output/rows/1/idd the example shows the field \"idd\", which the output does not have",
             "B0134 /examples/0/output/total the example shows the field \"total\", which the output does not have",
         ]

@@ -193,6 +193,29 @@ fn only_the_lines_that_may_hold_a_key_are_not_shown() {
 }
 
 #[test]
+fn a_key_in_a_file_is_not_shown_whatever_is_wrong_with_it() {
+    for provider in [
+        r#""key": "hush""#,
+        r#""key": {"value": "hush"}"#,
+        r#""key": {"env": "no-hush"}"#,
+        r#""api_key": "hush""#,
+        r#""apiKey": "hush", "like": 7"#,
+        r#""accessToken": {"bearer": ["hush"]}"#,
+        r#""timeouts": "sk-hush""#,
+        r#""limits": {"requests_per_minute": "Ab3dE5fG7hushJ9kL1mN2pQ4rS6t"}"#,
+    ] {
+        for space in [" ", "\n"] {
+            let models = format!(r#"{{"providers": {{"acme": {{{provider}}}}}}}"#).replace(' ', space);
+            let told = sound().with(Role::Models, "models.json", &models).faults();
+            assert!(
+                told.contains("error B01") && told.contains("demo/models.json:") && !told.contains("hush"),
+                "{models}\n{told}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_script_that_a_start_brings_is_a_model_and_is_checked_like_any_other() {
     let brought = |script: &str| sound().with(Role::RunScript, "/home/me/again.script.json", script);
     let job = brought("{}").load().expect("the job is sound").job;

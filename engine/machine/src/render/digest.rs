@@ -51,7 +51,7 @@ fn line(part: &Part) -> Option<String> {
                 (result.status.as_str(), error.or_else(|| told(&result.output)))
             });
             // A model may invent any name. A shortened name has no line break, so no line of a digest begins within one.
-            let (tool, input) = (short(&asked.tool, CALL_BYTES), short(asked.input.text(), CALL_BYTES));
+            let (tool, input) = (short(asked.shown_name(), CALL_BYTES), short(asked.input.text(), CALL_BYTES));
             let mut line = format!("you called {tool} {input}: {status}");
             if let Some(output) = output {
                 line = format!("{line}, {}", short(&output, CALL_BYTES));

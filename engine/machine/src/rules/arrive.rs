@@ -77,7 +77,8 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     let Some(tool) = agent.tools.get(asked.tool.as_str()).filter(|tool| offered(tool)) else {
         // An answer that cannot be read names no tool.
         readable(asked)?;
-        let granted: Vec<&str> = agent.tools.values().filter(|tool| offered(tool)).map(|tool| tool.id.as_str()).collect();
+        let offered = agent.tools.values().filter(|tool| offered(tool));
+        let granted: Vec<&str> = offered.map(|tool| tool.definition.shown_name()).collect();
         let message = format!("there is no tool {:?} for you", bounded(&asked.tool));
         return Err(CallError::new(ErrorCode::UnknownTool, message).with_detail(json!({"granted_tools": granted})));
     };
@@ -127,7 +128,7 @@ fn check_configuration(agent: &Agent, tool: &Tool, asked: &ModelCall) -> Result<
     let of_setting = tool.configs_in_setting();
     let granted: BTreeSet<&str> = agent.configurations_of(tool).chain(of_setting.iter().map(String::as_str)).collect();
     let hint = if granted.is_empty() { "; leave \"config_id\" out" } else { "" };
-    let message = format!("you have no configuration {:?} of tool {}{hint}", bounded(&named), tool.id);
+    let message = format!("you have no configuration {:?} of tool {}{hint}", bounded(&named), tool.definition.shown_name());
     Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"granted_configurations": granted})))
 }
 
@@ -163,7 +164,8 @@ fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<()
         Some(streak) => {
             let message = format!(
                 "{} gave the same result for the same input {} times in a row; do something else",
-                asked.tool, streak.count
+                asked.shown_name(),
+                streak.count
             );
             Err(CallError::new(ErrorCode::Repeated, message).with_detail(json!({"limit": "limits.repeats", "allowed": allowed})))
         }
@@ -240,6 +242,9 @@ fn invalid_input(agent: &Agent, tool: &Tool, faults: &[baton_types::schema::Sche
     if agent.catalog == Catalog::Discover && !tool.is_known_at_once() {
         detail["input_schema"] = tool.definition.input_schema.value();
     }
-    CallError::new(ErrorCode::InvalidInput, format!("the input of {} is invalid: {}", tool.id, bounded(&first)))
-        .with_detail(detail)
+    CallError::new(
+        ErrorCode::InvalidInput,
+        format!("the input of {} is invalid: {}", tool.definition.shown_name(), bounded(&first)),
+    )
+    .with_detail(detail)
 }

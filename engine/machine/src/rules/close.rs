@@ -30,7 +30,7 @@ fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
     let refuse = |reason: String| Err(CallError::new(ErrorCode::HandoffRefused, reason));
     for (other, call) in calls.iter().enumerate().filter(|(other, _)| *other != index) {
         let row = call.tool_type.map(ToolType::behavior);
-        let name = &call.asked.tool;
+        let name = call.asked.shown_name();
         if row.is_some_and(|row| row.then == Then::Stop) {
             return refuse("a turn may hold one handoff only".to_owned());
         }

@@ -9,7 +9,7 @@ use crate::prelude::*;
 pub(super) fn describe(agent: &Agent, tool: &Tool, input: &Json) -> Result<CallResult, CallError> {
     let (known, unknown) = tool.described(agent, input);
     if known.is_empty() {
-        let granted: Vec<&str> = agent.tools.keys().map(ToolId::as_str).collect();
+        let granted: Vec<&str> = agent.tools.values().map(|tool| tool.definition.shown_name()).collect();
         let message = "\"tools\" names no tool that you have";
         return Err(CallError::new(ErrorCode::UnknownTool, message).with_detail(json!({"granted_tools": granted})));
     }
@@ -23,12 +23,12 @@ pub(super) fn describe(agent: &Agent, tool: &Tool, input: &Json) -> Result<CallR
 
 /// Returns a tool's definition; only its name where requests offer the rest.
 fn definition(tool: &Tool, is_offered: bool) -> Value {
-    let id = tool.id.as_str();
+    let name = tool.definition.shown_name();
     if is_offered {
-        return json!({"tool": id});
+        return json!({"tool": name});
     }
     let mut definition = json!({
-        "tool": id,
+        "tool": name,
         "description": tool.definition.description,
         "input_schema": tool.definition.input_schema.value(),
     });

@@ -153,7 +153,7 @@ pub(crate) fn decide_approval(
     let denied = |message: String| CallError::new(ErrorCode::Denied, message);
     match (draft.run.configs.tool_of(draft.task(call.task).agent(), asked), verdict(result)) {
         (None, _) => {
-            let error = denied(format!("there is no tool {} any more", asked.tool));
+            let error = denied(format!("there is no tool {} any more", asked.shown_name()));
             draft.refuse(call, error);
         }
         // The answer is about another tool definition or input than the present one.
@@ -172,7 +172,7 @@ pub(crate) fn decide_approval(
             draft.push(Entry::CallApproved(CallApproved { task, call, tool: tool.id.clone(), call_hash }));
         }
         (Some(_), Err(reason)) => {
-            let error = denied(format!("the call of {} was not approved: {reason}", asked.tool));
+            let error = denied(format!("the call of {} was not approved: {reason}", asked.shown_name()));
             draft.refuse(call, error);
         }
     }

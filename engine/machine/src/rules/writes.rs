@@ -65,11 +65,11 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
     }
     let checked = output.as_ref().and_then(|output| Some(tool.output.as_ref()?.check(&output.value())));
     if let Some(Err(faults)) = checked {
-        let message = format!("the output of {} breaks its own schema", tool.id);
+        let message = format!("the output of {} breaks its own schema", tool.definition.shown_name());
         return Err(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
     }
     if !writes.is_empty() && !tool.writes {
-        let message = format!("{} cannot write documents: its config lacks \"writes\": true", tool.id);
+        let message = format!("{} cannot write documents: its config lacks \"writes\": true", tool.definition.shown_name());
         return Err(CallError::new(ErrorCode::ToolFailed, message));
     }
     check_loads(draft, call.task, &loads)?;

@@ -58,10 +58,29 @@ pub(crate) fn values(text: &str) -> Values<'_> {
 /// Returns the value of `text`, or the reason why it is not JSON.
 fn read(text: &str) -> Result<Value, String> {
     let text = strict(text);
-    let value = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string())?;
+    let value = serde_json::from_str::<Value>(&text).map_err(|error| match advice(&text, &error) {
+        Some(advice) => format!("{error}; {advice}"),
+        None => error.to_string(),
+    })?;
     // Of equal keys the parser keeps the last. A call must not be lost, or get another input, without a word.
     let colons = tokens(&text).filter(|token| token.kind == Kind::Code).map(|token| token.text.matches(':').count());
     if colons.sum::<usize>() == members(&value) { Ok(value) } else { Err("a key occurs twice in an object".to_owned()) }
+}
+
+/// Returns the correction of a frequent mistake, if `error` in `text` is one.
+fn advice(text: &str, error: &serde_json::Error) -> Option<&'static str> {
+    const QUOTES: &str = "write keys and strings in double quotes";
+    // Lines and columns count from 1. The column is that of the byte that cannot be there; 0 is the line break before.
+    let start = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
+    let at = (start + error.column()).checked_sub(1)?;
+    match text.as_bytes().get(at)? {
+        b'\n' | b'\r' => Some("write a line break within a string as \\n"),
+        b'\t' => Some("write a tab within a string as \\t"),
+        b'#' => Some("leave out comments that begin with #"),
+        b'\'' => Some(QUOTES),
+        byte if !byte.is_ascii_punctuation() && error.to_string().starts_with("key must be a string") => Some(QUOTES),
+        _ => None,
+    }
 }
 
 /// Returns the number of members of all objects in `value`.

@@ -23,16 +23,17 @@ pub(super) fn call_of(request: &Value, tools: &[Arc<ToolDefinition>]) -> ModelCa
     let name = request.get("tool").and_then(Value::as_str).unwrap_or_default();
     let definition = tools.iter().find(|tool| tool.id.as_str() == name || tool.name.as_deref() == Some(name));
     let tool = definition.map_or(name, |tool| tool.id.as_str());
+    let other_name = (tool != name).then(|| name.to_owned());
     let id = request_id(request);
     let provider_id = id.clone().unwrap_or_default();
     match id.and_then(|_| input_of(request)) {
         Ok((input, return_to_llm, config_id)) => {
-            ModelCall { return_to_llm, provider_id, config_id, ..ModelCall::new(tool, Value::Object(input)) }
+            ModelCall { name: other_name, return_to_llm, provider_id, config_id, ..ModelCall::new(tool, Value::Object(input)) }
         }
         Err(reason) => {
             let preview = Json::from(Value::from(preview(request)));
             let tool = if tool.is_empty() { "?" } else { tool };
-            ModelCall { malformed: Some(reason), provider_id, ..ModelCall::new(tool, preview) }
+            ModelCall { name: other_name, malformed: Some(reason), provider_id, ..ModelCall::new(tool, preview) }
         }
     }
 }
@@ -56,6 +57,10 @@ fn input_of(request: &Value) -> Result<Parts, String> {
     let Some(object) = request.as_object() else {
         return Err(format!("an item of \"tool_requests\" is an object, not {}", preview(request)));
     };
+    if request.get("tool").is_none() && request["name"].is_string() {
+        let message = "\"tool\" is missing; a request here has \"tool\" and \"input\", not \"name\" and \"arguments\"";
+        return Err(message.to_owned());
+    }
     if !request["tool"].is_string() {
         return Err("\"tool\" is missing or not a string".to_owned());
     }

@@ -16,7 +16,7 @@ pub(super) fn envelope_text(text: &str, calls: &[&ModelCall]) -> String {
 
 fn request_object(call: &ModelCall) -> Value {
     let mut request = json!({
-        "tool": call.tool,
+        "tool": call.shown_name(),
         "input": call.input,
         "requestId": call.provider_id,
         "return_to_llm": call.return_to_llm.unwrap_or(true),
@@ -32,7 +32,7 @@ pub(super) fn response(asked: &ModelCall, result: Option<&CallResult>, hint: Opt
     let id = asked.provider_id.as_deref().unwrap_or_default();
     let mut context = Map::new();
     context.insert("request_id".to_owned(), json!(id));
-    context.insert("tool".to_owned(), json!(asked.tool));
+    context.insert("tool".to_owned(), json!(asked.shown_name()));
     let status = match result.map(|result| result.status) {
         None => "waiting",
         Some(CallStatus::Success | CallStatus::Partial) => "success",

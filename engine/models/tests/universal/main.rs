@@ -170,6 +170,16 @@ fn an_envelope_that_cannot_be_used_teaches_why() {
         (format!("The document has \"{short}\"."), "within quotation marks"),
         (short[..short.len() - 1].to_owned(), "ends before its last closing bracket"),
         (short.replace("\"tool\":", "\"tool\""), "the JSON cannot be read"),
+        (short.replace("calculator", "calcu\nlator"), "; write a line break within a string as \\n"),
+        (format!("\n{}", short.replace("calculator", "calcu\tlator")), "; write a tab within a string as \\t"),
+        (short.replace('"', "'"), "; write keys and strings in double quotes"),
+        (short.replace("\"calculator\"", "'calculator'"), "; write keys and strings in double quotes"),
+        (short.replace("\"tool\":", "tool:"), "; write keys and strings in double quotes"),
+        (short.replace('{', "{ # an object\n"), "; leave out comments that begin with #"),
+        (
+            json!({"tool_requests": [{"name": "calculator", "arguments": {"expression": "1"}}]}).to_string(),
+            "a request here has \"tool\" and \"input\", not \"name\" and \"arguments\"",
+        ),
         (
             json!({"message": "I add.", "toolRequests": [sum()], "tool_requests": []}).to_string(),
             "the key \"toolRequests\" is unknown",

@@ -50,7 +50,7 @@ impl ToolCatalog {
 
     /// Returns the prompt of seed 003 (`generateToolPrompt`): names with descriptions, and the form of a call.
     pub fn prompt(&self) -> String {
-        let line = |tool: &Arc<Tool>| format!("- {}: {}", tool.id, one_line(&tool.definition.description));
+        let line = |tool: &Arc<Tool>| format!("- {}: {}", tool.definition.shown_name(), one_line(&tool.definition.description));
         let lines: Vec<String> = self.tools.iter().map(line).collect();
         format!(
             "\nYou have access to the following tools:\n{}\n\n\

@@ -28,7 +28,7 @@ fn entry(tool: &Arc<Tool>) -> Value {
     let definition = &tool.definition;
     let mut entry = Map::new();
     let mut put = |key: &str, value: Value| _ = entry.insert(key.to_owned(), value);
-    put("name", json!(tool.id));
+    put("name", json!(definition.shown_name()));
     put("description", json!(definition.description));
     if let Some(summary) = &tool.summary {
         put("summary", json!(summary));

@@ -26,10 +26,47 @@ use crate::error::panic_message;
 use crate::handle::Message;
 
 /// Returns the answer to `ask`. A script that replaces the models of the run also answers in place of the model that the tool names.
+///
+/// A model reads the error. Configs name the variables of keys, and a key may be there by mistake, so the error has no such name.
 pub(crate) async fn answer(host: &Host, mut ask: ModelAsk) -> Result<ModelReply, ToolError> {
     if host.models.contains_key(RUN_SCRIPT) {
         RUN_SCRIPT.clone_into(&mut ask.model);
     }
+    let variable = key_variable(host, &ask.model).map(str::to_owned);
+    asked(host, ask).await.map_err(|mut error| {
+        if let Some(variable) = variable {
+            error.message = without_word(&error.message, &variable);
+        }
+        error
+    })
+}
+
+/// Returns the variable that a config names for the key of requests to the model called `name`.
+fn key_variable<'h>(host: &'h Host, name: &str) -> Option<&'h str> {
+    let of_call = || host.tool.configuration.as_ref()?.model_key.as_deref();
+    let of_provider = || match host.configs.job.model(name)? {
+        ModelSpec::Provided(model) => host.configs.job.providers.get(&model.provider)?.key_variable.as_deref(),
+        ModelSpec::Scripted { .. } => None,
+    };
+    of_call().or_else(of_provider)
+}
+
+/// Returns `message` with other words in place of the variable `name`.
+fn without_word(message: &str, name: &str) -> String {
+    let is_of_name = |each: char| each.is_ascii_alphanumeric() || each == '_';
+    let mut hidden = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find(name) {
+        let (before, after) = (&rest[..at], &rest[at + name.len()..]);
+        let is_word = !before.ends_with(is_of_name) && !after.starts_with(is_of_name);
+        hidden.push_str(before);
+        hidden.push_str(if is_word { "the variable that its config names" } else { name });
+        rest = after;
+    }
+    hidden + rest
+}
+
+async fn asked(host: &Host, ask: ModelAsk) -> Result<ModelReply, ToolError> {
     let model = model(host, &ask.model)?;
     let name = ask.model.clone();
     let request = request(host, ask);

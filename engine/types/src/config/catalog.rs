@@ -59,7 +59,7 @@ impl Tool {
         let outputs = output.as_ref().and_then(|schema| schema.get("properties")?.as_object());
         let outputs: Vec<&str> = outputs.into_iter().flat_map(serde_json::Map::keys).map(String::as_str).collect();
         let arrow = if outputs.is_empty() { "" } else { " → " };
-        format!("• {}: {}{arrow}{}", self.id, self.purpose(), one_line(&outputs.join(", ")))
+        format!("• {}: {}{arrow}{}", self.definition.shown_name(), self.purpose(), one_line(&outputs.join(", ")))
     }
 
     /// Returns its purpose on one line: the summary, or the beginning of its description.

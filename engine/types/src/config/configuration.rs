@@ -70,11 +70,16 @@ impl Agent {
 
     /// Returns the lines of a catalog about its configurations; empty if it has none.
     pub fn configuration_lines(&self) -> String {
+        self.configuration_lines_of(self.tools.values())
+    }
+
+    /// Returns those lines about the configurations of `tools`.
+    pub fn configuration_lines_of<'t>(&self, tools: impl IntoIterator<Item = &'t Arc<Tool>>) -> String {
         let of_tool = |tool: &Arc<Tool>| {
             let ids: Vec<&str> = self.configurations_of(tool).collect();
-            (!ids.is_empty()).then(|| format!("  config_id of {}: {}\n", tool.id, ids.join(", ")))
+            (!ids.is_empty()).then(|| format!("  config_id of {}: {}\n", tool.definition.shown_name(), ids.join(", ")))
         };
-        self.tools.values().filter_map(of_tool).collect()
+        tools.into_iter().filter_map(of_tool).collect()
     }
 
     /// Returns the ids of the configurations of `tool` that its calls may name.

@@ -172,7 +172,7 @@ impl<'a> Block<'a> {
             Part::Items(kept) => Self::VendorItems { kept },
             Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },
             Part::Result { asked, result, hint, said, call: _ } => Self::ToolResult {
-                tool: &asked.tool,
+                tool: asked.shown_name(),
                 status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
                 output: result.as_ref().map(|result| result.output.shown()).filter(|output| !output.is_null()),
                 error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),

@@ -34,7 +34,10 @@ pub(super) fn print(tools: &Tools, filter: &Filter, form: Form, counts_tokens: b
         _ => Failure::not_found("tag", missing.name, missing.known),
     })?;
     let (content, size) = match form {
-        Form::Compact => text_of(catalog.compact(&tools.configuration_lines)),
+        Form::Compact => {
+            let lines = tools.agent.as_ref().map(|agent| agent.configuration_lines_of(catalog.tools()));
+            text_of(catalog.compact(&lines.unwrap_or_default()))
+        }
         Form::Prompt => text_of(catalog.prompt()),
         Form::Openai => {
             let bytes = openai_tools(&catalog.definitions(), &tools.settings);

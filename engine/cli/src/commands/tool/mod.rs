@@ -62,7 +62,8 @@ enum ToolVerb {
         /// Print the number of tokens too, estimated from bytes
         #[arg(long)]
         tokens: bool,
-        /// Only the tools of this agent of the job, with the descriptions in the agent's config
+        /// All tools that this agent of the job is granted, with the descriptions in the agent's config. Requests of an agent that
+        /// discovers its tools offer fewer at first, and those of a universal agent offer none
         #[arg(long = "for", value_name = "AGENT")]
         agent: Option<String>,
         /// Only tools of this category

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_types::config::{Configs, ModelSpec, Tool};
+use baton_types::config::{Agent, Configs, ModelSpec, Tool};
 use baton_types::id::ToolId;
 use serde_json::{Map, Value};
 
@@ -18,8 +18,8 @@ pub(super) struct Tools {
     pub(super) job: Option<PathBuf>,
     /// The settings of requests that offer the tools: those of one agent and its model, if they are the tools of an agent.
     pub(super) settings: Map<String, Value>,
-    /// The lines of the catalog about configurations that the agent may name.
-    pub(super) configuration_lines: String,
+    /// The agent that they are granted to, if they are the tools of an agent.
+    pub(super) agent: Option<Arc<Agent>>,
     configs: Option<Arc<Configs>>,
 }
 
@@ -27,14 +27,14 @@ impl Tools {
     /// Loads the program's tools, and those of `job`. Without `job`, it is the job of the current folder, if there is one.
     pub(super) fn load(place: &Place, job: Option<&Path>) -> Result<Self, Failure> {
         let here = place.current.join(crate::place::JOB_FILE).is_file().then_some(Path::new("."));
-        let (settings, configuration_lines) = (Map::new(), String::new());
+        let settings = Map::new();
         match job.or(here) {
             Some(name) => {
                 let configs = job::load(place, name)?.configs;
                 let by_id = configs.tools.clone();
-                Ok(Self { by_id, job: Some(name.to_owned()), settings, configuration_lines, configs: Some(configs) })
+                Ok(Self { by_id, job: Some(name.to_owned()), settings, agent: None, configs: Some(configs) })
             }
-            None => Ok(Self { by_id: job::tools(place)?, job: None, settings, configuration_lines, configs: None }),
+            None => Ok(Self { by_id: job::tools(place)?, job: None, settings, agent: None, configs: None }),
         }
     }
 
@@ -52,8 +52,7 @@ impl Tools {
             Some(ModelSpec::Scripted { .. }) | None => Map::new(),
         };
         settings.extend(agent.settings.value().as_object().cloned().unwrap_or_default());
-        let (by_id, configuration_lines) = (agent.tools.clone(), agent.configuration_lines());
-        Ok(Self { by_id, settings, configuration_lines, ..self })
+        Ok(Self { by_id: agent.tools.clone(), settings, agent: Some(Arc::clone(agent)), ..self })
     }
 
     /// Returns the tool with the id `name`.
