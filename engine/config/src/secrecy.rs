@@ -3,7 +3,6 @@
 //! A file names the variable of a key, never the key. So a value is hidden if the name of its key is one of keys, or if the
 //! value looks like a key itself. Names of variables are shown.
 
-
 use jsonc_parser::ast;
 
 /// Last words of the names of keys.
