@@ -1,4 +1,4 @@
-//! Conversations that go on: runs that continue others, and tasks that begin with the conversation of their caller.
+//! Continued conversations: runs that continue others, and tasks that begin with the conversation of their caller.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,7 +43,7 @@ fn told(messages: &[Arc<Message>]) -> Vec<String> {
 /// Conversations that models were sent, by task.
 type Sent = Arc<Mutex<Vec<(String, Vec<String>)>>>;
 
-/// Each lead writes a note and lets the worker change it; the worker of `forks` knows it.
+/// Returns a model: each lead writes a note and lets the worker change it.
 fn answers(sent: &Sent) -> Arc<dyn Model> {
     let sent = Arc::clone(sent);
     model(move |agent, turn, request| {

@@ -6,7 +6,6 @@ use baton_types::spelling::nearest;
 use serde::Serialize;
 
 use crate::secrecy::is_secret_line;
-use crate::shape::shorten;
 
 /// Largest number of reported faults of one file.
 pub(crate) const MAX_FAULTS_PER_FILE: usize = 100;
@@ -404,4 +403,10 @@ pub(crate) fn one_of(known: &[&str]) -> String {
         many if many > SHOWN => format!("one of {listed} and {} more", many - SHOWN),
         _ => format!("one of {listed}"),
     }
+}
+
+/// Returns at most the first 60 characters of `text`, with a mark if it was cut.
+pub(crate) fn shorten(text: &str) -> String {
+    const SHOWN: usize = 60;
+    if text.chars().count() <= SHOWN { text.to_owned() } else { text.chars().take(SHOWN).chain(['…']).collect() }
 }

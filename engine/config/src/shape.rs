@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
-use crate::fault::{FaultKind, MAX_FAULTS_PER_FILE, one_of};
+use crate::fault::{FaultKind, MAX_FAULTS_PER_FILE, one_of, shorten};
 use crate::form::{AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolConfigurationForm, ToolForm};
 use crate::reader::{Spot, pointer};
 
@@ -305,11 +305,6 @@ fn plain(value: &Value) -> String {
 /// Returns a value as a message shows it.
 pub(crate) fn show(value: &Value) -> String {
     shorten(&value.to_string())
-}
-
-pub(crate) fn shorten(text: &str) -> String {
-    const SHOWN: usize = 60;
-    if text.chars().count() <= SHOWN { text.to_owned() } else { text.chars().take(SHOWN).chain(['…']).collect() }
 }
 
 fn path_to_pointer(path: &serde_path_to_error::Path) -> String {

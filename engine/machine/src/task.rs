@@ -268,7 +268,7 @@ pub struct Context {
     /// Tokens (≈) of its beginning: the prompt, the tools, the conversation that it begins with, and the request with its
     /// documents.
     pub base_tokens: u64,
-    /// Those of them that belong to the conversation that the task begins with. Each compaction replaces it.
+    /// Tokens (≈) among them of the conversation that the task begins with. Each compaction replaces it.
     pub inherited_tokens: u64,
     /// The newest requests, oldest first, with their lengths after compaction.
     pub requests: VecDeque<ContextMark>,

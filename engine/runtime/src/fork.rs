@@ -91,11 +91,11 @@ impl Engine {
 
     /// Starts a run that continues `before`, which must have ended; returns when its own first entries are durable.
     ///
-    /// Its root task begins with the conversation of the root before, and `follow_up.request` is its request. The workspace goes
-    /// on as well. What counts for the limits of a run begins at zero.
+    /// Its root task begins with the conversation of the root before, and `follow_up.request` is its request. It has the
+    /// same workspace. What counts for the limits of a run begins at zero.
     ///
     /// Fails with [`baton_types::event::Refusal::NotEnded`] if the run has not ended, and with
-    /// [`baton_types::event::Refusal::CannotAdopt`] if the configs lack the agent whose conversation goes on.
+    /// [`baton_types::event::Refusal::CannotAdopt`] if the configs lack the agent of the conversation.
     pub async fn continue_run(&self, before: &RunId, by: &Principal, follow_up: FollowUp) -> Result<RunHandle, RunError> {
         let (run, _) = self.0.state(before).await?;
         if run.ended().is_none() {

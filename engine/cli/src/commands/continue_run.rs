@@ -1,4 +1,4 @@
-//! `baton continue`: goes on with the conversation of a run that has ended, in a new run.
+//! `baton continue`: continues the conversation of a run that has ended, in a new run.
 
 use baton_config::Sources;
 use baton_runtime::{Engine, FollowUp, InitialDocument};

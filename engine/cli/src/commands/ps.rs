@@ -94,7 +94,7 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
     rows.extend(all[..shown].iter().zip(&listed).enumerate().map(|(index, (record, listed))| {
         let ago = words::duration(terminal::now().since(record.updated));
         vec![
-            // A run of a session stands below the run that continues it.
+            // Earlier runs of a session are indented.
             text!("{}{}", if is_continued(index) { "  " } else { "" }, record.id),
             text!("{}", record.job),
             text!("{}", listed.status),

@@ -1,4 +1,4 @@
-//! `continue`: the conversation of a run that has ended goes on in a new run.
+//! `continue`: a new run continues the conversation of a run that has ended.
 
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ fn only_a_run_that_has_ended_goes_on_and_only_with_a_request() {
     folder.baton(&["answer", &run, "Q1", "units"]).exits(0);
     folder.baton(&["continue", &run, ""]).exits(2).tells("the request is empty");
     folder.baton(&["continue", "nobody", "More."]).exits(6).tells("there is no run");
-    // The new run waits for a person, and goes on in other processes as every run does.
+    // The new run waits for a person, and other processes continue it as they do every run.
     folder.baton(&["continue", &run, "More."]).exits(3).tells("Revenue or units?");
     let next = folder.last_run();
     folder.baton(&["answer", &next, "Q2", "revenue"]).exits(0).says("revenue");

@@ -252,7 +252,7 @@ impl Ledger {
         }
     }
 
-    /// A run that has ended is continued: what counts for the limits of a run begins at zero.
+    /// Begins the books of a run that continues one that has ended: what its limits count begins at zero.
     fn continued(&mut self, request: &str) {
         let ended = std::mem::take(&mut self.run_ended);
         self.rule(ended, Invariant::EndedStaysEnded, || "a run is continued that has not ended".to_owned());
