@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_name_that_cannot_be_seen_is_quoted() {
-        let failure = Failure::not_found("tag", "", [" ".to_owned(), "csv".to_owned()]);
-        assert_eq!(failure.to_string(), "there is no tag \"\"; known: \" \", csv");
+        let failure = Failure::not_found("tag", "", ["     ".to_owned(), "csv".to_owned()]);
+        assert_eq!(failure.to_string(), "there is no tag \"\"; known: \"     \", csv");
     }
 
     #[test]
