@@ -1,5 +1,7 @@
 //! `baton continue`: continues the conversation of a run that has ended, in a new run.
 
+use std::path::Path;
+
 use baton_config::Sources;
 use baton_runtime::{Engine, FollowUp, InitialDocument};
 use baton_types::entry::RunStarted;
@@ -72,8 +74,9 @@ pub(crate) async fn run(args: ContinueArgs, place: &Place) -> Result<Exit, Failu
 
 /// Returns the present configs of the job's folder, if they differ from those of the run, and the list of differences.
 async fn configs(engine: &Engine, started: &RunStarted, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
-    if started.folder.is_none() {
-        return Ok((None, Vec::new()));
+    let Some(folder) = &started.folder else { return Ok((None, Vec::new())) };
+    if !Path::new(folder).is_dir() {
+        return Err(Failure::Usage(format!("the job's folder {folder} does not exist; --keep-configs uses the configs of the run")));
     }
     let pinned = engine.pinned_sources(started).await.map_err(run_failure)?;
     let job = job::of_run(place, started)?;

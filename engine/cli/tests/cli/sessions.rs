@@ -90,6 +90,9 @@ fn the_workspace_and_the_present_configs_hold_in_the_new_run() {
     folder.baton(&["continue", &run, "Again.", "--keep-configs"]).exits(0);
     let kept = folder.baton(&["timeline", "@last"]).exits(0);
     kept.says("continued by").says("no changes");
+    std::fs::remove_dir_all(folder.path().join("writing")).unwrap();
+    folder.baton(&["continue", &run, "Again."]).exits(2).tells("does not exist; --keep-configs");
+    folder.baton(&["continue", &run, "Again.", "--keep-configs"]).exits(0);
 }
 
 #[test]
