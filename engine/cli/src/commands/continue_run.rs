@@ -76,7 +76,9 @@ pub(crate) async fn run(args: ContinueArgs, place: &Place) -> Result<Exit, Failu
 async fn configs(engine: &Engine, started: &RunStarted, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
     let Some(folder) = &started.folder else { return Ok((None, Vec::new())) };
     if !Path::new(folder).is_dir() {
-        return Err(Failure::Usage(format!("the job's folder {folder} does not exist; --keep-configs uses the configs of the run")));
+        return Err(Failure::Usage(format!(
+            "the job's folder {folder} does not exist; --keep-configs uses the configs of the run"
+        )));
     }
     let pinned = engine.pinned_sources(started).await.map_err(run_failure)?;
     let job = job::of_run(place, started)?;
