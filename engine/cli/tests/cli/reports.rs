@@ -56,6 +56,7 @@ fn every_command_prints_the_documented_keys_and_a_version() {
     print("replay", 0, &["replay", "@last"]);
     print("diff", 0, &["diff", "@last", "@last"]);
     print("fork", 0, &["fork", "@last"]);
+    print("continue", 0, &["continue", "@last", "More."]);
     print("validate", 0, &["validate", "writing"]);
     print("doctor", 0, &["doctor", "--offline"]);
     print("docs", 0, &["docs", "writing"]);
