@@ -141,6 +141,8 @@ pub struct TaskBook {
     known: BTreeMap<String, u32>,
     /// The versions that its next request shows, unless there is no room.
     arrived: Vec<DocumentRef>,
+    /// The versions whose changes its next request shows after a conflict, unless there is no room.
+    arrived_conflicts: Vec<DocumentRef>,
     /// Documents written for outputs that the next request has no room for.
     kept: Vec<DocumentRef>,
     /// Somebody cancelled it.

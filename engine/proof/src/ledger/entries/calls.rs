@@ -164,7 +164,7 @@ impl Ledger {
                 task.arrived.extend(result.documents.iter().chain(&finished.read).cloned());
             }
             let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };
-            task.arrived.extend(finished.conflicts.iter().map(current));
+            task.arrived_conflicts.extend(finished.conflicts.iter().map(current));
         }
     }
 

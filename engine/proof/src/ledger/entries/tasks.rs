@@ -53,6 +53,7 @@ impl Ledger {
             brought: created.documents.clone(),
             known: BTreeMap::new(),
             arrived: created.documents.clone(),
+            arrived_conflicts: Vec::new(),
             kept: Vec::new(),
             cancelled: false,
             question: None,
@@ -96,9 +97,12 @@ impl Ledger {
             return self.broken(Invariant::TasksFormATree, format!("task {id} begins from a task that does not exist"));
         };
         book.known.clone_from(&before.known);
-        for (documents, earlier) in
-            [(&mut book.injected, &before.injected), (&mut book.brought, &before.brought), (&mut book.arrived, &before.arrived)]
-        {
+        for (documents, earlier) in [
+            (&mut book.injected, &before.injected),
+            (&mut book.brought, &before.brought),
+            (&mut book.arrived, &before.arrived),
+            (&mut book.arrived_conflicts, &before.arrived_conflicts),
+        ] {
             documents.splice(..0, earlier.iter().cloned());
         }
     }

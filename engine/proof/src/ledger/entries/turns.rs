@@ -62,8 +62,11 @@ impl Ledger {
         let missing: Vec<&DocumentRef> = missing
             .filter(|document| self.heads.get(document.path.as_str()).is_none_or(|head| *head < document.version))
             .collect();
-        for document in std::mem::take(&mut task.arrived) {
-            if !requested.pointers.contains(&document) {
+        // The changes after a conflict and the document itself are left out separately.
+        let conflicts = std::mem::take(&mut task.arrived_conflicts).into_iter().map(|document| (document, &requested.conflicts));
+        let documents = std::mem::take(&mut task.arrived).into_iter().map(|document| (document, &requested.pointers));
+        for (document, left_out) in documents.chain(conflicts) {
+            if !left_out.contains(&document) {
                 let known = task.known.entry(document.path.as_str().to_owned()).or_default();
                 *known = document.version.max(*known);
             }
