@@ -10,6 +10,7 @@ mod caps;
 pub mod checker;
 mod compare;
 mod counters;
+mod decision;
 mod facts;
 pub mod finding;
 pub mod jobs;

@@ -12,7 +12,7 @@ use baton_machine::Run;
 use baton_types::call::{CallError, ErrorCode};
 use baton_types::config::Configs;
 use baton_types::document::{Content, Write};
-use baton_types::entry::{Adoption, ControlAction, Entry, Fork, ForkPoint, ForkedEffects, Recorded, RunStarted};
+use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded, RunStarted};
 use baton_types::event::{Decision, Effect, Event, Outcome, Refusal};
 use baton_types::id::{CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
@@ -22,6 +22,7 @@ use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use serde_json::Value;
 
+use crate::decision::effects_match;
 use crate::jobs::JobDraft;
 use crate::ledger::{Ledger, TaskBook};
 use crate::random::Random;
@@ -553,42 +554,6 @@ impl Sim {
         let report = crate::checker::verify(&self.configs, &read);
         assert_eq!(report.findings, [], "the timeline holds when it is read back");
         assert!(report.requests.same_as(&self.requests), "requests_are_reproducible: the same fold gives the same requests");
-    }
-}
-
-/// Checks that the entries of `decision` and its effects begin the same work. An error describes the first difference.
-pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
-    let prompted = decision.effects.iter().filter(|effect| matches!(effect, Effect::Prompt { .. })).count();
-    let asks = |entry: &Entry| matches!(entry, Entry::ModelRequested(_) | Entry::FellBack(_));
-    let requested = decision.entries.iter().filter(|recorded| asks(&recorded.entry)).count();
-    if prompted != requested {
-        return Err(format!("{requested} models are asked by the timeline and {prompted} by the shell"));
-    }
-    let recovers = decision.entries.first().is_some_and(|recorded| match &recorded.entry {
-        Entry::Control(control) => matches!(control.action, ControlAction::TakenOver { .. }),
-        _ => false,
-    });
-    let begun: Vec<&CallId> = decision.entries.iter().filter_map(begun).collect();
-    let executed: Vec<&CallId> = decision.effects.iter().filter_map(executed).collect();
-    if !recovers && begun != executed {
-        return Err(format!("{begun:?} begin and {executed:?} are executed"));
-    }
-    Ok(())
-}
-
-/// Returns the function call that an entry begins.
-fn begun(recorded: &Recorded) -> Option<&CallId> {
-    match &recorded.entry {
-        Entry::CallStarted(started) if started.tool_type.behavior().runs_code => Some(&started.call),
-        _ => None,
-    }
-}
-
-/// Returns the call that an effect executes.
-fn executed(effect: &Effect) -> Option<&CallId> {
-    match effect {
-        Effect::Execute { call, .. } => Some(call),
-        Effect::Prompt { .. } | Effect::AskPerson { .. } | Effect::Stop { .. } | Effect::EndRun => None,
     }
 }
 

@@ -273,7 +273,7 @@ impl RunView {
                 self.away.clear();
                 let Some(fork) = &adoption.fork else { return };
                 if adoption.follow_up.is_some() {
-                    // What went before belongs to the run that this one continues.
+                    // Earlier turns, calls and outputs are those of the run that this one continues.
                     (self.began, self.used, self.calls) = (at, Spent::default(), 0);
                     self.outputs.clear();
                     return;

@@ -119,7 +119,7 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
     let inherited = std::mem::take(&mut context.inherited_tokens);
     context.base_tokens = context.base_tokens.saturating_sub(inherited);
     if let Some(documents) = &mut task.documents {
-        // What the task begins with goes in the first compaction. The documents of its request count as gone with it.
+        // The first compaction replaces the inherited messages. The documents of the request are counted as replaced too.
         documents.held.retain(|_, turn| (*turn == 0 && inherited == 0) || *turn > entry.through_turn);
     }
     context.requests.retain(|request| request.turn > entry.through_turn && Some(request.turn) != summary_turn);

@@ -16,11 +16,11 @@ use super::faults::Fault;
 use super::owner::{Commit, Work};
 use super::store::Batch;
 use super::world::World;
+use crate::decision::effects_match;
 use crate::finding::Invariant;
 use crate::random::Random;
 use crate::script::{Execution, Prompted, write};
 use crate::shapes;
-use crate::sim::effects_match;
 
 /// Up to here the state is compared with the fold of the timeline after every batch; later at every [`CHECKPOINT`].
 const EACH_BATCH: u64 = 200;
