@@ -26,6 +26,8 @@ const REVIEWED: &[(&str, &str, &str)] = &[
     ("unknown", "/examples/*/output/**", "the tools' tests compare it with the true output"),
     ("rename", "/examples/*/documents/*", "any path may stand in an example's workspace"),
     ("delete", "/input_schema/**", "every keyword of JSON Schema may be absent"),
+    ("delete", "/output_schema/**", "every keyword of JSON Schema may be absent"),
+    ("rename", "/output_schema/properties/*", "a key that may be absent is known by examples alone"),
     ("delete", "/result_schema/**", "every keyword of JSON Schema may be absent"),
     ("delete", "/settings/*/schema/**", "every keyword of JSON Schema may be absent"),
     (

@@ -1,5 +1,6 @@
 //! Whole-system tests: the engine from a job's files to its last entry, without the command line.
 
+mod background;
 mod budgets;
 mod configs;
 mod configurations;
@@ -9,9 +10,11 @@ mod early_calls;
 mod examples;
 mod exec;
 mod forks;
+mod inner;
 mod memory;
 mod model_tools;
 mod outages;
+mod programs;
 mod providers;
 mod recovery;
 mod returned_work;
@@ -21,5 +24,6 @@ mod scripted_jobs;
 mod sessions;
 mod size;
 mod support;
+mod suspended;
 mod trust;
 mod universal;

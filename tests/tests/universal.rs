@@ -61,7 +61,10 @@ fn copy_as_universal(from: &Path, to: &Path) {
             copy_as_universal(&path, &target);
         } else if from.ends_with("agents") {
             let mut agent: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-            agent["invocation"] = json!("universal");
+            // A program calls tools in its own way.
+            if agent.get("program").is_none() {
+                agent["invocation"] = json!("universal");
+            }
             std::fs::write(target, agent.to_string()).unwrap();
         } else {
             std::fs::copy(path, target).unwrap();

@@ -6,9 +6,11 @@
 //!
 //! * [`data`]: `query_data`, `draw_chart`, `ask_data`
 //! * `files`: `write_file`, `edit_file_block`, `list_files`, `search_documents`, `load_to_context`
+//! * `flow`: `workflow`, `map`, `run_program`, `run_own_program`
 //! * `memory`: `recall_memory`
 //! * `models`: `openrouter`, `venice`, `ollama_local`, `ask_gpt`, `ask_claude`, `openrouter_models_sync`
 //! * [`utility`]: `calculator`, `random`, `echo`, `timer`, `json-transform`
+//! * `waiting`: `sleep`, `wait_for_event`
 //! * [`web`]: `search_web`, `fetch_page`
 //!
 //! Nothing calls these functions by name: `#[tool]` registers them, and they are found when the crate is linked. A
@@ -25,11 +27,13 @@
 
 pub mod data;
 mod files;
+mod flow;
 mod memory;
 mod models;
 mod reading;
 mod stop;
 pub mod utility;
+mod waiting;
 pub mod web;
 
 pub use files::{ContentBlock, block_text, content_blocks};

@@ -13,11 +13,12 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
     ("baton-macros", &[]),
+    ("baton-program", &["baton-files"]),
     ("baton-machine", &["baton-types"]),
     ("baton-schema", &["baton-types"]),
     ("baton-tool", &["baton-types"]),
@@ -25,7 +26,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("baton-docs", &["baton-types"]),
     ("baton-rcrt", &["baton-types"]),
     ("baton-store", &["baton-types", "baton-files"]),
-    ("baton-config", &["baton-types", "baton-template", "baton-schema", "baton-tool"]),
+    ("baton-config", &["baton-types", "baton-template", "baton-program", "baton-schema", "baton-tool"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
     ("baton-proof", &["baton-types", "baton-machine", "baton-schema", "baton-config"]),
     (
@@ -41,7 +42,10 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "baton-files",
         ],
     ),
-    ("baton-tools", &["baton-types", "baton-files", "baton-tool", "baton-models", "baton-macros"]),
+    (
+        "baton-tools",
+        &["baton-types", "baton-files", "baton-program", "baton-schema", "baton-tool", "baton-models", "baton-macros"],
+    ),
     // The program links everything.
     (
         "baton",

@@ -19,9 +19,9 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 }
 
 fn run_tests(arguments: &[String], sum: &mut Sum) -> anyhow::Result<()> {
-    // Tests of the whole system start the program; cargo would build it only for tests of its own package.
-    run_cargo(&["build", "--workspace", "--bins"])?;
     if arguments.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
+        // Tests of the whole system start the program; cargo would build it only for tests of its own package.
+        run_cargo(&["build", "--workspace", "--bins"])?;
         return run_command(&mut cargo(&["test", "--no-fail-fast"]), arguments, sum);
     }
     let all = run_command(&mut cargo(&["test", "--no-fail-fast", "--workspace"]), arguments, sum);

@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 /// The verbs, grouped under the headings of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "new", "validate", "doctor", "docs", "tool", "completions"]),
-    ("Run jobs", &["run", "resume", "continue", "answer", "pause", "steer", "cancel"]),
+    ("Run jobs", &["run", "resume", "continue", "answer", "deliver", "tend", "pause", "steer", "cancel"]),
     ("Look at runs", &["ps", "show", "timeline", "graph", "doc"]),
     ("Repeat and compare", &["fork", "replay", "diff", "export"]),
     ("Keep the store", &["verify", "gc"]),
@@ -61,20 +61,16 @@ mod tests {
 
     use super::*;
 
-    /// Splits a command line into words, as a shell does.
+    /// Splits a command line into words, as a shell does: a quoted part may hold spaces and the other kind of quotes.
     fn words(line: &str) -> Vec<String> {
-        let parts = line.split('"').enumerate();
         let mut words = vec![String::new()];
-        for (index, part) in parts {
-            if index % 2 == 1 {
-                words.last_mut().expect("there is a word").push_str(part);
-                continue;
-            }
-            for (number, word) in part.split(' ').enumerate() {
-                if number > 0 {
-                    words.push(String::new());
-                }
-                words.last_mut().expect("there is a word").push_str(word);
+        let mut quote = None;
+        for character in line.chars() {
+            match (quote, character) {
+                (Some(open), _) if open == character => quote = None,
+                (None, '"' | '\'') => quote = Some(character),
+                (None, ' ') => words.push(String::new()),
+                _ => words.last_mut().expect("there is a word").push(character),
             }
         }
         words

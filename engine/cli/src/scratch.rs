@@ -10,12 +10,13 @@ use baton_models::FunctionModel;
 use baton_runtime::{InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
 use baton_types::call::{CallResult, CallStatus, ModelCall};
-use baton_types::config::Origin;
+use baton_types::config::{ALL_GRANTED, Origin, Tool};
 use baton_types::document::DocumentVersion;
 use baton_types::entry::{Entry, Recorded};
 use baton_types::id::{CallId, TaskId};
 use baton_types::json::Json;
 use baton_types::model::ModelTurn;
+use baton_types::tool_type::Then;
 use serde_json::{Value, json};
 
 use crate::app::engine::{builder, run_failure};
@@ -25,7 +26,7 @@ use crate::place::Place;
 use crate::signals::Interruptions;
 use crate::text::text;
 use crate::trust::Manner;
-use crate::{environment, job};
+use crate::{environment, job, words};
 
 /// The id of the job and of its agent, and the name of the agent's model.
 const CALLER: &str = "scratch-caller";
@@ -52,8 +53,22 @@ impl Called {
 }
 
 /// Returns a job whose only agent may call `tool`. It has the tools, agents and documents of the job `name`, or else the tools
-/// of the program.
+/// of the program. If the code of the tool calls what its agent was granted, the agent has all of them.
 pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<LoadedJob, Failure> {
+    let job = job_with(place, name, &[tool])?;
+    let calls_all = job.configs.tools.get(tool).is_some_and(|tool| tool.calls.iter().any(|called| called == ALL_GRANTED));
+    if !calls_all {
+        return Ok(job);
+    }
+    let may_be_called = |tool: &Tool| {
+        let is_own = tool.agent.as_ref().is_some_and(|agent| *agent == CALLER);
+        matches!(tool.tool_type.behavior().then, Then::Continue | Then::Block) && !tool.describes_tools && !is_own
+    };
+    let others = job.configs.tools.values().filter(|tool| may_be_called(tool)).map(|tool| tool.id.as_str());
+    job_with(place, name, &others.collect::<Vec<_>>())
+}
+
+fn job_with(place: &Place, name: Option<&Path>, tools: &[&str]) -> Result<LoadedJob, Failure> {
     let mut config = json!({"models": {}});
     let (mut sources, folder, documents);
     if let Some(name) = name {
@@ -75,7 +90,7 @@ pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<Load
     config["request"] = json!("Call the tool.");
     config["models"][CALLER] = json!({"provider": "scripted", "script": "scratch.script.json"});
     let agent = json!({
-        "agent_id": CALLER, "description": "Calls one tool once.", "model": CALLER, "system_prompt": "Call the tool.", "tools": [tool],
+        "agent_id": CALLER, "description": "Calls one tool once.", "model": CALLER, "system_prompt": "Call the tool.", "tools": tools,
     });
     let script = json!({"agents": {CALLER: {"turns": [{"text": "never asked"}]}}});
     sources.add(Role::Job, "job.json", config.to_string());
@@ -106,7 +121,7 @@ pub(crate) async fn call(
     let mut interruptions = Interruptions::catch()?;
     let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(run_failure)?;
     let outcome = tokio::select! {
-        outcome = approved_outcome(&handle) => outcome?,
+        outcome = outcome_of(&handle) => outcome?,
         () = interruptions.next() => {
             let _already_over = handle.cancel(TaskId::root(), "interrupted", &crate::terminal::person()).await;
             handle.outcome().await
@@ -119,26 +134,55 @@ pub(crate) async fn call(
     let id = TaskId::root().call(1, 1);
     let (result, duration) =
         result_of(&entries, &id).ok_or_else(|| Failure::Engine("the run ended before the call had a result".to_owned()))?;
+    // The tools that its code called wrote for it.
+    let is_of_call = |call: &CallId| {
+        let outer = |call: &CallId| call.outer().map(|(outer, _)| outer);
+        std::iter::successors(Some(call.clone()), outer).any(|call| call == id)
+    };
     let written = entries
         .iter()
         .filter_map(|recorded| match &recorded.entry {
-            Entry::DocumentWritten(version) if version.call.as_ref() == Some(&id) => Some(Arc::clone(version)),
+            Entry::DocumentWritten(version) if version.call.as_ref().is_some_and(is_of_call) => Some(Arc::clone(version)),
             _ => None,
         })
         .collect();
     Ok(Called { result, duration, written, store })
 }
 
-/// Waits for the end of the run. A person who makes a call by hand approves it, so an approval question is answered by yes.
-async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
-    let approval = TaskId::root().call(1, 1).approval(1);
-    if let RunOutcome::WaitingForPerson = handle.outcome_without_people().await
-        && handle.open_questions().await.iter().any(|question| question.task == approval)
-    {
-        let yes = Json::from(json!({"approved": true}));
-        handle.answer(approval, &crate::terminal::person(), yes, Vec::new()).await.map_err(run_failure)?;
+/// Waits for the end of the run. A call that is suspended is cancelled.
+async fn outcome_of(handle: &RunHandle) -> Result<RunOutcome, Failure> {
+    tokio::select! {
+        outcome = approved_outcome(handle) => outcome,
+        () = handle.until_suspended() => {
+            let reason = "it waits for a delivery or a moment, and a call by hand does not";
+            let _already_over = handle.cancel(TaskId::root(), reason, &crate::terminal::person()).await;
+            Ok(handle.outcome().await)
+        }
     }
-    Ok(handle.outcome().await)
+}
+
+/// Waits for the end of the run. A person who makes a call by hand approves it, and the calls that its code makes. Any
+/// other question ends the call, because a call by hand has no person to answer it.
+async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
+    loop {
+        let outcome = handle.outcome_without_people().await;
+        if !matches!(outcome, RunOutcome::WaitingForPerson) {
+            return Ok(outcome);
+        }
+        let person = crate::terminal::person();
+        for question in handle.open_questions().await {
+            let about = question.task.originating_call();
+            let is_approval = (1..=question.number).any(|number| about.approval(number) == question.task);
+            if !is_approval || about.task() != TaskId::root() {
+                let asker = &question.asker;
+                let reason = format!("task {asker} asks a person, and a call by hand answers no questions: {}", question.text);
+                let _already_over = handle.cancel(TaskId::root(), words::preview(&reason, 500).as_str(), &person).await;
+                return Ok(handle.outcome().await);
+            }
+            let yes = Json::from(json!({"approved": true}));
+            handle.answer(question.task.clone(), &person, yes, Vec::new()).await.map_err(run_failure)?;
+        }
+    }
 }
 
 /// Returns the result of `call`, and its duration.

@@ -14,7 +14,7 @@ use baton_runtime::{EntryStream, Progress, RunHandle, RunOutcome};
 use baton_store::Store;
 use baton_timeline::Reader;
 use baton_types::config::EffectClass;
-use baton_types::entry::Recorded;
+use baton_types::entry::{Entry, Recorded};
 use baton_types::id::TaskId;
 use baton_types::json::Json;
 use conversation::{Action, Conversation, Event, Key, Open};
@@ -86,7 +86,7 @@ pub(crate) async fn follow(
     };
     session.proceed(handle.entries(), judgements, interruptions).await?;
     let outcome = handle.outcome().await;
-    let Session { live, view, conversation, screen, .. } = session;
+    let Session { live, mut view, conversation, screen, .. } = session;
     if let Some(mut live) = live {
         live.clear();
         drop(live);
@@ -99,6 +99,10 @@ pub(crate) async fn follow(
         RunOutcome::WaitingForPerson => Exit::Waiting,
         RunOutcome::Stopped if conversation.is_interrupted() => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
+        RunOutcome::Stopped if view.run.is_idle() && view.run.totals().suspended_calls > 0 => {
+            view.look_at_suspended().await.map_err(run_failure)?;
+            Exit::Waiting
+        }
         RunOutcome::Stopped => Exit::Interrupted,
         RunOutcome::ProviderAway(_) => Exit::Unavailable,
         RunOutcome::Failed(error) => return Err(run_stopped(handle.id(), error)),
@@ -235,6 +239,13 @@ impl Session<'_> {
         }
         if is_new && !self.screen.quiet {
             let lines = output(&line, self.view.began, self.screen.verbose, terminal::width());
+            self.say(&lines);
+        }
+        if let Entry::CallSuspended(suspended) = &entry.entry
+            && is_new
+            && !self.screen.quiet
+        {
+            let lines = self.view.lines_about_suspended(&suspended.call, terminal::width()).await.map_err(run_failure)?;
             self.say(&lines);
         }
         if self.conversation.is_interrupted() {

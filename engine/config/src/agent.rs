@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_types::config::{Agent, Approver, Catalog, Job, ModelSpec, MoneyHolder, Tool, output_tokens};
-use baton_types::id::{AgentId, ToolId};
+use baton_types::config::{
+    Agent, AgentProgram, Approver, Catalog, Job, ModelSpec, MoneyHolder, OnText, PROGRAM_MODEL, Tool, output_tokens,
+};
+use baton_types::id::{AgentId, ContentHash, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::model::{Invocation, Offer, ToolDefinition};
@@ -12,7 +14,7 @@ use baton_types::path::DocumentPath;
 use baton_types::principal::RESERVED_AGENT_IDS;
 use baton_types::schema::Schema;
 use baton_types::tool_type::ToolType;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::configuration::naming;
 use crate::fault::{Fault, FaultKind};
@@ -77,9 +79,18 @@ impl<'s> Loader<'s> {
             self.faults
                 .push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
         }
-        let system_prompt = self.prompt(form, agent, job);
+        let own = self.own_program(form, agent);
+        let (model, system_prompt) = match &form.program {
+            Some(_) => (PROGRAM_MODEL, Some(String::new())),
+            None => (self.model_of(form, agent), self.prompt(form, agent, job)),
+        };
         let (mut tools, approvals) = self.granted(form, agent.text("/tools"));
-        let invocation = form.invocation.or_else(|| job?.invocation(&form.model)).unwrap_or_default();
+        if let Some(AgentProgram { tool, .. }) = &own
+            && let Some(tool) = self.tools.get(tool)
+        {
+            tools.insert(tool.id.clone(), Arc::clone(tool));
+        }
+        let invocation = form.invocation.or_else(|| job?.invocation(model)).unwrap_or_default();
         let configurations = self.granted_configurations(form, invocation, &tools, agent.text("/configs"));
         tools = naming(tools, &configurations);
         let catalog = form.catalog.unwrap_or_else(|| Catalog::of(invocation));
@@ -89,21 +100,22 @@ impl<'s> Loader<'s> {
                 tools.entry(tool.id.clone()).or_insert_with(|| Arc::clone(tool));
             }
         }
-        if let Some(job) = job
-            && job.model(&form.model).is_none()
+        if let (Some(job), Some(model)) = (job, &form.model)
+            && form.program.is_none()
+            && job.model(model).is_none()
         {
             let text = agent.text("/model");
-            let message = format!("agent \"{}\" uses the model \"{}\", which the job does not define", form.agent_id, form.model);
+            let message = format!("agent \"{}\" uses the model \"{model}\", which the job does not define", form.agent_id);
             let fault = text.fault(FaultKind::UnknownModel, "/model", Spot::Value, message);
-            self.faults.push(if form.model.contains(':') {
-                unknown_provider(text, "/model", &form.model, &job.provider_names)
+            self.faults.push(if model.contains(':') {
+                unknown_provider(text, "/model", model, &job.provider_names)
             } else {
-                fault.near(&form.model, job.models.keys().map(String::as_str))
+                fault.near(model, job.models.keys().map(String::as_str))
             });
         }
         if invocation == Invocation::Native
-            && let Some(fallback) = job.and_then(|job| job.needs_universal(&form.model))
-            && *fallback != form.model
+            && let Some(fallback) = job.and_then(|job| job.needs_universal(model))
+            && *fallback != *model
         {
             let message = format!(
                 "\"{fallback}\", a fallback of the model of agent \"{}\", has \"invocation\": \"universal\", but the agent is native",
@@ -117,7 +129,7 @@ impl<'s> Loader<'s> {
             self.money_limits.push(money_limit(agent.text("/limits"), holder));
         }
         self.check_max_tokens(form, agent.text("/settings"));
-        let mut all_settings = match job.and_then(|job| job.models.get(&form.model)) {
+        let mut all_settings = match job.and_then(|job| job.models.get(model)) {
             Some(ModelSpec::Provided(model)) => model.settings.clone(),
             Some(ModelSpec::Scripted { .. }) | None => Map::new(),
         };
@@ -128,22 +140,34 @@ impl<'s> Loader<'s> {
         let result_schema = self.result_schema(form, agent.text("/result_schema"));
         self.check_handed_off(&tools, result_schema.as_ref(), agent.text("/result_schema"));
         let system_prompt = system_prompt?;
+        if form.program.is_some() && own.is_none() {
+            return None;
+        }
+        // The identity of a program is a part of its requests, so that a fork with another program does not take the recorded turn.
+        let settings = match &own {
+            Some(program) => Json::from(json!({"program": ContentHash::of(program.source.as_bytes()).to_string()})),
+            None => form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
+        };
+        let on_text = if own.is_some() { OnText::Remind } else { form.on_text.unwrap_or_default() };
         let agent = Agent {
             id: AgentId::new(form.agent_id.as_str()),
             description: form.description.clone(),
-            model: form.model.clone(),
+            model: model.to_owned(),
             system_prompt,
+            max_output_tokens: if own.is_some() { 1 } else { output_tokens(&all_settings) },
+            program: own,
             invocation,
             catalog,
-            on_text: form.on_text.unwrap_or_default(),
+            on_text,
             master: form.master.unwrap_or_default(),
             join: form.join.unwrap_or_default(),
+            open_tasks: form.open_tasks.unwrap_or_default(),
+            tell_limits: form.tell_limits.unwrap_or_default(),
             summary: form.summary.unwrap_or_default(),
             result_schema,
             limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()),
-            max_output_tokens: output_tokens(&all_settings),
             sets_output_limit: all_settings.contains_key("max_tokens"),
-            settings: form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
+            settings,
             offered: Offer::default(),
             offered_in_questions: Offer::default(),
             offered_last: Offer::default(),
@@ -189,7 +213,11 @@ impl<'s> Loader<'s> {
             Some(job) => Scope::of_prompt(job.inputs.keys().map(String::as_str)),
             None => Scope::of_prompt([]).with_any_input(),
         };
-        match &form.system_prompt {
+        let Some(prompt) = &form.system_prompt else {
+            self.missing("system_prompt", agent);
+            return None;
+        };
+        match prompt {
             PromptForm::Text(prompt) => {
                 self.check_template(prompt, &scope, text, Some("/system_prompt"));
                 Some(prompt.clone())
@@ -341,7 +369,10 @@ impl<'s> Loader<'s> {
     }
 
     fn selected_by(&self, selector: &SelectorForm) -> impl Iterator<Item = &Arc<Tool>> {
-        self.tools.values().filter(|tool| selector.selects(tool.category.as_deref(), tool.tags.iter().map(String::as_str)))
+        self.tools
+            .values()
+            .filter(|tool| !tool.runs_programs)
+            .filter(|tool| selector.selects(tool.category.as_deref(), tool.tags.iter().map(String::as_str)))
     }
 
     /// Reports a selector, at `place`, that selects no tool. A tool that could not be loaded may have been meant.

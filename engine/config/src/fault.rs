@@ -104,6 +104,8 @@ fault_kinds! {
     UnknownExampleField = "B0134",
     /// A tool configuration without a file.
     UnknownConfiguration = "B0135",
+    /// A program that cannot be run.
+    BadProgram = "B0136",
 }
 
 impl Serialize for FaultKind {

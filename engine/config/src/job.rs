@@ -52,6 +52,10 @@ impl<'s> Loader<'s> {
         if of_run.cost_usd.is_none() && form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             self.money_limits.push(money_limit(text, MoneyHolder::Run));
         }
+        let session_limits = form.session_limits.clone().unwrap_or_default();
+        if session_limits.cost_usd.is_some() {
+            self.money_limits.push(money_limit(text, MoneyHolder::Session));
+        }
         let mut models = self.read_models(rules);
         self.models(&form, text, rules, &mut models);
         self.run_script(rules, &mut models);
@@ -70,6 +74,7 @@ impl<'s> Loader<'s> {
             summary_model: form.summary_model.clone(),
             outage: form.outage_seconds.map(|seconds| std::time::Duration::from_secs(seconds.into())),
             limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),
+            session_limits,
         };
         if let Some(model) = form.summary_model.filter(|model| job.model(model).is_none()) {
             let message = format!("the job does not name the model \"{model}\"");

@@ -6,17 +6,20 @@
 
 mod about_tools;
 mod agent;
+mod background;
 mod configuration;
 mod conformance;
 mod edit;
 mod fault;
 pub mod form;
 mod handoff;
+mod inner_calls;
 mod job;
 mod load;
 mod loader;
 mod models;
 mod price;
+mod program;
 mod reader;
 mod secrecy;
 mod settings;

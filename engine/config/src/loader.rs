@@ -77,6 +77,8 @@ pub(crate) struct Loader<'s> {
     pub(crate) tools: BTreeMap<ToolId, Arc<Tool>>,
     /// The declared settings of the tools, with the origin of the declaration.
     pub(crate) declared: BTreeMap<ToolId, (Map<String, Value>, Origin)>,
+    /// The tools that code calls, each with the fault of an unknown name.
+    pub(crate) inner_calls: Vec<(String, Fault)>,
     /// The configurations of tools, by id: each is a tool with other settings.
     pub(crate) configurations: BTreeMap<String, Arc<Tool>>,
     /// Ids of configurations with faults.
@@ -103,6 +105,7 @@ impl<'s> Loader<'s> {
             assumed_tools: BTreeSet::new(),
             tools: BTreeMap::new(),
             declared: BTreeMap::new(),
+            inner_calls: Vec::new(),
             configurations: BTreeMap::new(),
             assumed_configurations: BTreeSet::new(),
             reading: false,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use baton_types::config::{
-    Configs, MasterRule, ModelSpec, MoneyHolder, MoneyLimit, PERSON_MODEL, Place, ProvidedModel, RUN_SCRIPT,
+    Configs, MasterRule, ModelSpec, MoneyHolder, MoneyLimit, PERSON_MODEL, PROGRAM_MODEL, Place, ProvidedModel, RUN_SCRIPT,
 };
 use baton_types::id::AgentId;
 use baton_types::money::{Money, Price};
@@ -123,8 +123,9 @@ impl PriceForm {
 
 /// Returns the money limit in `text`.
 pub(crate) fn money_limit(text: &Text<'_>, holder: MoneyHolder) -> MoneyLimit {
+    let place = if holder == MoneyHolder::Session { "/session_limits/cost_usd" } else { "/limits/cost_usd" };
     let Fault { file, line, column, pointer, source_line, width, .. } =
-        text.fault(FaultKind::UnkeepableLimit, "/limits/cost_usd", Spot::Key, "");
+        text.fault(FaultKind::UnkeepableLimit, place, Spot::Key, "");
     MoneyLimit { holder, place: Place { file, line, column, pointer, source_line, width } }
 }
 
@@ -158,6 +159,7 @@ pub fn prices<'t>(
     let used = configs.agents.values().map(|agent| agent.model.as_str());
     let all = used.chain(configs.job.models.keys().map(String::as_str));
     let mut named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
+    named.extend(configs.agents.values().filter(|agent| agent.program.is_some()).map(|agent| agent.model.as_str()));
     named.extend(summary_model(configs, stand_in));
     let fallbacks = named.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
     let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
@@ -180,6 +182,7 @@ pub fn prices<'t>(
             let with_limits = |price: Price| Price { context_tokens: limits.0, output_tokens: limits.1, ..price };
             set.or(of_person).map(with_limits).or(listed).or(of_job)
         }
+        _ if name == PROGRAM_MODEL => Some(Price::scripted()),
         _ if name == PERSON_MODEL && brings(name) => Some(Price::person()),
         _ => table().price(name).cloned(),
     };
@@ -195,7 +198,8 @@ pub fn check_money(configs: &Configs, stand_in: Option<&str>, prices: &BTreeMap<
     let mut faults = Vec::new();
     for limit in &configs.money_limits {
         let unpriced = held_by(configs, &limit.holder).into_iter().find_map(|agent| {
-            let model = stand_in.unwrap_or(configs.agents.get(agent)?.model.as_str());
+            let of = configs.agents.get(agent)?;
+            let model = stand_in.filter(|_| of.program.is_none()).unwrap_or(&of.model);
             let fallbacks = configs.job.fallbacks(model).iter().map(String::as_str);
             let unpriced = std::iter::once(model).chain(fallbacks).find(|model| !prices.contains_key(model));
             Some((agent, unpriced?))
@@ -232,7 +236,7 @@ fn unpriced_summaries<'c>(
 /// Returns the agents that may work on a task which `holder` holds, or below one.
 fn held_by<'c>(configs: &'c Configs, holder: &'c MoneyHolder) -> BTreeSet<&'c AgentId> {
     let mut open: Vec<Working<'_>> = match holder {
-        MoneyHolder::Run => vec![(&configs.job.root, false)],
+        MoneyHolder::Run | MoneyHolder::Session => vec![(&configs.job.root, false)],
         MoneyHolder::Agent(agent) => vec![(agent, false)],
         MoneyHolder::Tool(tool) => {
             let askers = configs.agents.values().filter(|agent| agent.tools.contains_key(tool));

@@ -21,6 +21,8 @@ pub enum Role {
     BuiltinTool,
     /// A file that an agent's `system_prompt` names.
     Prompt,
+    /// A file that an agent's `program` names.
+    Program,
     /// A file that a model's `script` names.
     ModelScript,
     /// `baton.json`.
@@ -44,6 +46,8 @@ pub enum Role {
     SharedTool,
     /// A file of the project that a shared agent's `system_prompt` names.
     SharedPrompt,
+    /// A file of the project that a shared agent's `program` names.
+    SharedProgram,
     /// A file of the project that the command of a shared tool names. See [`Role::CommandFile`].
     SharedCommandFile,
     /// `configs/<config_id>.json` of a job.
@@ -57,7 +61,12 @@ impl Role {
     pub const fn is_shared(self) -> bool {
         matches!(
             self,
-            Self::SharedAgent | Self::SharedTool | Self::SharedPrompt | Self::SharedCommandFile | Self::SharedConfiguration
+            Self::SharedAgent
+                | Self::SharedTool
+                | Self::SharedPrompt
+                | Self::SharedProgram
+                | Self::SharedCommandFile
+                | Self::SharedConfiguration
         )
     }
 }

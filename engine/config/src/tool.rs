@@ -35,7 +35,7 @@ const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("retur
 /// before it.
 pub(super) struct Texts<'t, 's> {
     pub(super) files: Vec<&'t Read<'s>>,
-    function: Option<&'static baton_tool::ToolFunction>,
+    pub(super) function: Option<&'static baton_tool::ToolFunction>,
 }
 
 impl<'t, 's> Texts<'t, 's> {
@@ -51,6 +51,13 @@ impl<'t, 's> Texts<'t, 's> {
         said.map_or(Origin::default(), |read| read.origin)
     }
 
+    /// Returns the pointer whose key is in the newest file. Of two keys in one file it is the first.
+    pub(super) fn newest_of<'p>(&self, pointers: [&'p str; 2]) -> &'p str {
+        let has = |read: &Read<'_>, pointer: &str| read.value.pointer(pointer).is_some();
+        let newest = self.files.iter().rev().find_map(|read| pointers.into_iter().find(|pointer| has(read, pointer)));
+        newest.unwrap_or(pointers[0])
+    }
+
     pub(super) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
         self.text(pointer).fault(kind, pointer, spot, message)
     }
@@ -62,7 +69,14 @@ impl<'s> Loader<'s> {
         let mut files = [Role::BuiltinTool, Role::SharedTool, Role::Tool].map(|role| self.read_tools(role));
         if unconfigured == Unconfigured::Allowed {
             let grants = self.grants();
-            let kept: BTreeSet<String> = ids_of(&files).filter(|id| is_needed(id, &files, &grants)).cloned().collect();
+            let has_program = self.agents.values().filter_map(|agent| agent.form.as_ref()).any(|form| form.program.is_some());
+            let is_kept = |id: &&String| is_needed(id, &files, &grants) || (has_program && runs_programs(id, &files));
+            let mut kept: BTreeSet<String> = ids_of(&files).filter(is_kept).cloned().collect();
+            let mut left: Vec<String> = kept.iter().cloned().collect();
+            while let Some(id) = left.pop() {
+                let called = called_by(&id, &files);
+                left.extend(called.into_iter().filter(|called| kept.insert(called.clone())));
+            }
             for tools in &mut files {
                 tools.retain(|id, _| kept.contains(id));
             }
@@ -99,6 +113,7 @@ impl<'s> Loader<'s> {
                 self.derive_route(&id, agent);
             }
         }
+        self.check_named_calls();
         if unconfigured == Unconfigured::Refused {
             let lonely = self.functions.values().filter(|function| files.iter().all(|tools| !tools.contains_key(function.id)));
             let lonely: Vec<_> = lonely.filter(|function| !self.assumed_tools.contains(function.id)).copied().collect();
@@ -232,12 +247,18 @@ impl<'s> Loader<'s> {
             writes: false,
             after: None,
             controls_flow: false,
+            suspends: false,
+            calls: Vec::new(),
             describes_tools: false,
+            manages_tasks: None,
+            runs_programs: false,
             timeout: DEFAULT_TIMEOUT,
             idle: None,
             agent: Some(AgentId::new(agent)),
             limits: Limits::default(),
             context: CalleeContext::default(),
+            background: false,
+            follow_up: false,
             on_failure: OnFailure::default(),
             approval: None,
             on_unknown_outcome: OnUnknownOutcome::default(),
@@ -320,17 +341,21 @@ impl<'s> Loader<'s> {
         self.check_agent(tool_type, &form, texts);
         self.check_questions(tool_type, &form, texts);
         self.check_describes(tool_type, &form, value, texts);
+        self.check_background(tool_type, &form, texts);
+        self.check_runs_programs(tool_type, &form, value, texts);
         self.check_line("title", form.title.as_deref(), texts);
         self.check_line("summary", form.summary.as_deref(), texts);
         let executor = self.executor(tool_type, &form, texts);
-        let input = self.input_schema(&form, texts);
+        let input = self.input_schema(&form, texts).map(|input| Self::with_inputs(tool_type, &form, input));
         if let Some((schema, _)) = &input {
             self.check_type_inputs(tool_type, schema, form.parameters.is_some(), texts);
+            self.check_task_inputs(&form, schema, texts);
             self.check_changes(&form, schema, texts);
             if let (Some(Executor::Function(_)), Some(function)) = (&executor, texts.function) {
                 self.check_signature(function, schema, form.parameters.is_some(), texts);
             }
         }
+        self.check_inner_calls(tool_type, &form, executor.as_ref(), texts);
         let (output_tree, output) = self.output_schema(&form, texts).unzip();
         let (settings, reaches) = self.settings(&form, texts);
         let properties = || form.input_schema.as_ref()?.get("properties")?.as_object();
@@ -361,12 +386,18 @@ impl<'s> Loader<'s> {
             writes: form.writes.unwrap_or_default(),
             after: form.after_execution,
             controls_flow: form.controls_flow.unwrap_or_default(),
+            suspends: form.suspends.unwrap_or_default(),
+            calls: form.calls.unwrap_or_default(),
             describes_tools: form.describes_tools.unwrap_or_default(),
+            manages_tasks: form.manages_tasks,
+            runs_programs: form.runs_programs.unwrap_or_default(),
             timeout: form.timeout_seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
             idle: form.idle_seconds.map(|seconds| Duration::from_secs(u64::from(seconds))),
             agent: form.agent.as_deref().map(AgentId::from),
             limits: form.limits.unwrap_or_default(),
             context: form.context.unwrap_or_default(),
+            background: form.background.unwrap_or_default(),
+            follow_up: form.follow_up.unwrap_or_default(),
             on_failure: form.on_failure.unwrap_or_default(),
             approval: form.approval,
             on_unknown_outcome: form.on_unknown_outcome.unwrap_or_default(),
@@ -403,12 +434,14 @@ impl<'s> Loader<'s> {
             }
         };
         if !row.runs_code {
-            const KEYS: [&str; 9] = [
+            const KEYS: [&str; 11] = [
                 "effect",
                 "timeout_seconds",
                 "idle_seconds",
                 "writes",
                 "controls_flow",
+                "suspends",
+                "calls",
                 "on_unknown_outcome",
                 "settings",
                 "set",
@@ -422,7 +455,7 @@ impl<'s> Loader<'s> {
             misplaced("limits", "an agent_as_tool or ask_master");
         }
         if tool_type != ToolType::AgentAsTool {
-            for key in ["agent", "context", "on_failure"] {
+            for key in ["agent", "context", "on_failure", "background", "follow_up"] {
                 misplaced(key, "an agent_as_tool");
             }
         }
@@ -528,6 +561,11 @@ fn ids_of<'a>(files: &'a [BTreeMap<String, Read<'_>>; 3]) -> impl Iterator<Item 
     files.iter().flat_map(BTreeMap::keys)
 }
 
+/// Whether the tool `id` runs the programs of agents.
+fn runs_programs(id: &str, files: &[BTreeMap<String, Read<'_>>; 3]) -> bool {
+    files.iter().rev().find_map(|tools| tools.get(id)?.value.get("runs_programs")) == Some(&Value::Bool(true))
+}
+
 /// Whether an agent has the tool `id`: `grants` name or select it, or it describes other tools.
 fn is_needed(id: &str, files: &[BTreeMap<String, Read<'_>>; 3], grants: &[GrantForm]) -> bool {
     // The last file with a key sets it.
@@ -539,6 +577,12 @@ fn is_needed(id: &str, files: &[BTreeMap<String, Read<'_>>; 3], grants: &[GrantF
         GrantForm::Selected(selector) => selector.selects(value("category").and_then(Value::as_str), tags()),
     });
     is_granted || value("describes_tools") == Some(&Value::Bool(true))
+}
+
+/// Returns the tools that the config of the tool `id` names in `calls`.
+fn called_by(id: &str, files: &[BTreeMap<String, Read<'_>>; 3]) -> Vec<String> {
+    let calls = files.iter().rev().find_map(|tools| tools.get(id)?.value.get("calls")?.as_array());
+    calls.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative. A description replaces the summary

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use baton_types::config::{Agent, Configs, Invocation, Join, MasterRule, ModelSpec, OnText, first_sentence};
 use baton_types::id::AgentId;
-use baton_types::limits::Limits;
 use baton_types::tool_type::ToolType;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::described::{DescribedTool, Job};
 use crate::markdown::{anchor, code, fence, line, paragraphs};
@@ -40,9 +39,13 @@ impl JobPage<'_> {
         let Configs { job, agents, .. } = self.configs;
         let _infallible = write!(page, "\n## Job {}\n\n{}\n", code(job.id.as_str()), paragraphs(&job.description));
         let _infallible = write!(page, "\nA run begins with the agent {}.\n", self.link(&job.root));
-        let limits = limits(&job.limits);
+        let limits = limit_list(&json!(job.limits));
         if !limits.is_empty() {
             let _infallible = write!(page, "\nLimits of a run: {limits}.\n");
+        }
+        let of_session = limit_list(&json!(job.session_limits));
+        if !of_session.is_empty() {
+            let _infallible = write!(page, "\nLimits of a session: {of_session}.\n");
         }
         self.add_diagram(page);
         self.add_inputs(page);
@@ -130,7 +133,10 @@ impl JobPage<'_> {
         if agent.join != Join::All {
             row("waits for", &format!("{} of the delegations of a turn", agent.join));
         }
-        row("limits of a task", &limits(&agent.limits));
+        row("limits of a task", &limit_list(&json!(agent.limits)));
+        if agent.tell_limits {
+            row("each request ends with", "what is left of its limits");
+        }
         self.add_tools(page, agent);
         Self::add_configurations(page, agent);
         self.add_input_of(page, agent);
@@ -188,6 +194,9 @@ impl JobPage<'_> {
 
     /// Returns the name of the agent's model, and the provider's model behind it.
     fn model(&self, agent: &Agent) -> String {
+        if let Some(program) = &agent.program {
+            return format!("none: the program {}", code(&program.file));
+        }
         let name = code(&agent.model);
         match self.configs.job.model(&agent.model) {
             Some(ModelSpec::Scripted { .. }) => format!("{name}: a script"),
@@ -225,8 +234,7 @@ fn called_by(agent: &Agent) -> BTreeSet<AgentId> {
 }
 
 /// Returns the limits that are set.
-fn limits(limits: &Limits) -> String {
-    let value = serde_json::to_value(limits).unwrap_or(Value::Null);
-    let set = value.as_object().into_iter().flatten().map(|(name, value)| format!("`{name}` {value}"));
+fn limit_list(limits: &Value) -> String {
+    let set = limits.as_object().into_iter().flatten().map(|(name, value)| format!("`{name}` {value}"));
     set.collect::<Vec<_>>().join(", ")
 }

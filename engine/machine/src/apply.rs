@@ -29,6 +29,8 @@ impl Run {
             Entry::ModelAnswered(entry) => turns::model_answered(self, at, entry),
             Entry::CallRefused(entry) => calls::call_refused(self, at, entry),
             Entry::CallApproved(entry) => calls::call_approved(self, at, entry),
+            Entry::CallMade(entry) => calls::call_made(self, at, entry),
+            Entry::CallSuspended(entry) => calls::call_suspended(self, at, entry),
             Entry::CallStarted(entry) => calls::call_started(self, at, entry),
             Entry::CallAskedModel(entry) => turns::call_asked_model(self, entry),
             Entry::CallFinished(entry) => calls::call_finished(self, at, entry),
@@ -42,6 +44,7 @@ impl Run {
             Entry::Control(entry) => control(self, at, latest, entry),
             Entry::SubtreeClosed(entry) => tasks::subtree_closed(self, at, entry),
             Entry::TaskEnded(entry) => tasks::task_ended(self, at, entry),
+            Entry::TaskReported(entry) => tasks::task_reported(self, at, entry),
             Entry::RunEnded(entry) => self.shared.ended = Some(entry.clone()),
         }
     }
@@ -53,8 +56,11 @@ fn known(run: &Run, id: &TaskId) -> TaskIndex {
 }
 
 fn run_started(run: &mut Run, at: Timestamp, entry: &RunStarted) {
-    let limited = run.configs().job.limits.has_budget();
+    let job = &run.configs().job;
+    let limited = job.limits.has_budget() || job.session_limits.budget().has_budget();
+    let has_programs = run.configs().has_programs();
     let shared = &mut run.shared;
+    shared.has_programs = has_programs;
     shared.started = Some(Arc::new(entry.clone()));
     shared.started_at = at;
     shared.has_budgets = limited;
@@ -81,10 +87,16 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
         (ControlAction::Paused, _) => run.shared.paused = true,
         (ControlAction::Unpaused, _) => run.shared.paused = false,
         (ControlAction::Steered { text }, Some(task)) => {
-            let task = known(run, task);
-            let task = &mut run.graph[task];
-            task.context_tokens += render::steer_tokens(text);
-            task.extras.get_or_insert_default().steering.push(text.clone());
+            let index = known(run, task);
+            let task = &mut run.graph[index];
+            let tokens = render::steer_tokens(text);
+            if let Principal::Agent(_) = entry.by {
+                task.receive(tokens, Vec::new());
+            } else {
+                task.context_tokens += tokens;
+                task.extras.get_or_insert_default().steering.push(text.clone());
+            }
+            tasks::wake(run, at, index);
         }
         (ControlAction::Adopted(adoption), _) => {
             adopt::adopted(run, at, adoption);

@@ -7,17 +7,6 @@ use baton_types::entry::{BudgetSettled, CallRequest, ModelRequested};
 use crate::prelude::*;
 use crate::rules::allot::{Allotment, LeftOut};
 
-/// The usage with which a request is settled.
-#[derive(Clone, Copy)]
-pub(super) enum Used {
-    /// This usage, and its cost if the price is known.
-    Known(Usage, Option<Money>),
-    /// Nothing, because the provider was unavailable, or because a fork's original accounts for the request.
-    Nothing,
-    /// The whole reservation, because the usage cannot become known.
-    Reservation,
-}
-
 impl Draft<'_> {
     /// Records a request for `turn` and asks the model. A turn whose request got no answer is asked for again.
     pub(super) fn request_turn(
@@ -31,6 +20,12 @@ impl Draft<'_> {
         let LeftOut { pointers, conflicts, kept, bundle } = self.keep_left_out(task, &mut allotment);
         let (id, input_tokens, output_tokens) = (self.id(task), allotment.input_tokens, self.run.output_tokens(task));
         let expected = self.run.counted(task).expected(input_tokens);
+        // A repeated request is rendered as it was, and a summary is written for later turns.
+        let is_summary = matches!(notice, Some(Notice::Summarise { .. }));
+        let (agent, of) = (self.agent(task), self.task(task));
+        let says_result_schema = !is_summary && text_has_schema(agent, of);
+        let tells = agent.tell_limits && of.turns != turn && !is_summary;
+        let limits_left = tells.then(|| self.run.limits_left(self.at, task)).flatten().map(Box::new);
         let entry = ModelRequested {
             task: id.clone(),
             turn,
@@ -38,9 +33,10 @@ impl Draft<'_> {
             input_tokens,
             reserved_tokens: expected.saturating_add(output_tokens),
             reserved_cost: self.run.highest_cost(task, expected, output_tokens),
-            says_result_schema: !matches!(notice, Some(Notice::Summarise { .. })) && self.text_has_schema(task),
+            says_result_schema,
             steers,
             notice,
+            limits_left,
             pointers,
             conflicts,
             kept,
@@ -48,15 +44,6 @@ impl Draft<'_> {
         };
         self.push(Entry::ModelRequested(entry));
         self.decision.effects.push(Effect::Prompt { task: id, turn });
-    }
-
-    /// Whether a text of the task's agent is a result that must meet a schema.
-    fn text_has_schema(&self, task: TaskIndex) -> bool {
-        if let Some(question) = &self.task(task).question {
-            return !question.answer_schema.is_null();
-        }
-        let agent = self.agent(task);
-        agent.on_text == OnText::Handoff && agent.result_schema.is_some()
     }
 
     /// Settles the open request of `task`.
@@ -95,5 +82,13 @@ impl Draft<'_> {
         };
         let (task, turn) = (self.id(task), self.task(task).turns);
         self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by, reserved_tokens, usage, unknown, cost }));
+    }
+}
+
+/// Whether a text of `task` is a result that must meet a schema of its `agent`, or of its question.
+fn text_has_schema(agent: &Agent, task: &Task) -> bool {
+    match &task.question {
+        Some(question) => !question.answer_schema.is_null(),
+        None => agent.on_text == OnText::Handoff && agent.result_schema.is_some(),
     }
 }

@@ -1,6 +1,9 @@
-//! The calls of one turn: their stages, and the number of calls in each stage.
+//! The calls of one turn: their stages, and the number of calls in each stage. Calls that the code of these calls makes follow
+//! the model's own.
 //!
 //! Only this file changes a stage. It changes the counts at the same time, so that the two cannot disagree.
+
+use std::collections::BTreeMap;
 
 use baton_types::entry::CallRequest;
 
@@ -16,7 +19,13 @@ pub struct OpenCalls {
     /// The open model requests of the calls' code.
     pub asks: Vec<OpenAsk>,
     turn: u32,
-    calls: Box<[OpenCall]>,
+    calls: Vec<OpenCall>,
+    /// Number of the model's own calls, which come first.
+    own: usize,
+    /// The index of each call that code made.
+    made: BTreeMap<CallId, usize>,
+    /// The calls that code made, in the order of their results.
+    returned: Vec<usize>,
     counts: Counts,
 }
 
@@ -27,8 +36,10 @@ pub struct Counts {
     pub unfinished: u32,
     /// Function calls not yet started.
     pub waiting_functions: u32,
-    /// Running function calls.
+    /// Running function calls, without those whose code waits for calls that it made.
     pub running_functions: u32,
+    /// Function calls whose code waits for calls that it made.
+    pub calling: u32,
     /// Running function calls that write.
     pub running_writers: u32,
     /// Running delegations and questions.
@@ -37,16 +48,46 @@ pub struct Counts {
     pub approvals: u32,
     /// Function calls with an unknown outcome, about which a question is open.
     pub doubtful: u32,
+    /// Function calls whose code has ended, and whose result comes later.
+    pub suspended: u32,
 }
 
 impl OpenCalls {
     /// Returns the calls of an answer. None of them has begun.
-    pub(super) fn new(purpose: Purpose, turn: u32, text: &str, calls: Box<[OpenCall]>) -> Self {
+    pub(super) fn new(purpose: Purpose, turn: u32, text: &str, calls: Vec<OpenCall>) -> Self {
         let mut counts = Counts::default();
         for call in &calls {
             counts.count(call);
         }
-        Self { purpose, turn, text: text.into(), calls, counts, asks: Vec::new() }
+        let (own, made) = (calls.len(), BTreeMap::new());
+        Self { purpose, turn, text: text.into(), calls, own, made, returned: Vec::new(), counts, asks: Vec::new() }
+    }
+
+    /// Adds a call that the code of a running call made.
+    pub(super) fn add_made(&mut self, call: OpenCall) {
+        let (outer, _) = call.id.outer().expect("code made the call");
+        let outer = self.position_of(&outer);
+        self.counts.count(&call);
+        self.made.insert(call.id.clone(), self.calls.len());
+        self.calls.push(OpenCall { outer: Some(outer), ..call });
+        self.change(outer, |outer| outer.open_inner += 1);
+    }
+
+    /// Returns the model's own calls.
+    pub fn own(&self) -> &[OpenCall] {
+        &self.calls[..self.own]
+    }
+
+    /// Iterates over the calls with a result that the code of `outer` made, in the order of their results.
+    pub fn returned_to(&self, outer: &CallId) -> impl Iterator<Item = &OpenCall> {
+        let outer = self.index_of(outer);
+        self.returned.iter().map(|index| &self.calls[*index]).filter(move |call| outer.is_some() && call.outer == outer)
+    }
+
+    /// Returns the indices of the calls without a result that the code of the call at `outer` made, the newest first.
+    pub(super) fn unfinished_of(&self, outer: usize) -> Vec<usize> {
+        let is_open = |index: &usize| self.calls[*index].is_made_by(outer) && !self.calls[*index].is_finished();
+        (self.own..self.calls.len()).rev().filter(is_open).collect()
     }
 
     /// Returns the number of calls in each stage.
@@ -56,9 +97,9 @@ impl OpenCalls {
 
     /// Returns the index of `call`, if it is a call of this turn.
     pub fn index_of(&self, call: &CallId) -> Option<usize> {
-        let (turn, position) = call.position()?;
+        let Some((turn, position)) = call.position() else { return self.made.get(call).copied() };
         let index = (position as usize).checked_sub(1)?;
-        (turn == self.turn && index < self.calls.len()).then_some(index)
+        (turn == self.turn && index < self.own).then_some(index)
     }
 
     /// Returns the index of `call`, which must be a call of this turn.
@@ -66,33 +107,59 @@ impl OpenCalls {
         self.index_of(call).unwrap_or_else(|| panic!("call {call} is not of the turn in progress"))
     }
 
-    /// Whether the turn cannot proceed without others: no function runs, and the next call waits for another task.
+    /// Whether the turn cannot proceed without others: no function runs, and the next call waits for another task. A call that code
+    /// made waits for none.
     pub fn waits(&self) -> bool {
         let counts = self.counts;
-        let next_is_asked_about = || self.next_function().is_some_and(|next| self.calls[next].stage == CallStage::Approval);
         counts.running_functions == 0
-            && match counts.waiting_functions {
-                0 => counts.awaited + counts.approvals + counts.doubtful > 0,
-                _ => counts.doubtful > 0 || (counts.approvals > 0 && next_is_asked_about()),
+            && match self.next_function() {
+                None => counts.awaited + counts.approvals + counts.doubtful + counts.suspended > 0,
+                Some(_) if counts.calling > 0 => false,
+                Some(next) => counts.doubtful > 0 || self.calls[next].stage == CallStage::Approval,
             }
     }
 
-    /// Whether every function of the turn is over: none waits, runs or has an unknown outcome.
+    /// Whether no code of the turn can run any more: no function waits, runs or has an unknown outcome.
     pub(super) fn functions_are_over(&self) -> bool {
-        self.counts.waiting_functions + self.counts.running_functions + self.counts.doubtful == 0
+        let Counts { waiting_functions, running_functions, calling, doubtful, .. } = self.counts;
+        waiting_functions + running_functions + calling + doubtful == 0
     }
 
-    /// Returns the index of the first function call that has not begun.
+    /// Returns the index of the first function call that may begin next, or that waits for its approval in this place.
+    ///
+    /// Calls that code made come first, because the model's calls behind their outer call wait for it. No approval of one of
+    /// them holds up the others.
     pub(super) fn next_function(&self) -> Option<usize> {
+        if self.counts.waiting_functions == 0 {
+            return None;
+        }
+        if self.counts.calling > 0 {
+            return self.waiting_of_code().next();
+        }
         let waits = |call: &OpenCall| matches!(call.stage, CallStage::Waiting | CallStage::Approval);
         self.calls.iter().position(|call| call.is_function() && waits(call))
     }
 
+    /// Iterates over the indices of the function calls that code made and that have not begun, except those that wait for approval.
+    pub(super) fn waiting_of_code(&self) -> impl Iterator<Item = usize> {
+        let waits = |call: &OpenCall| call.is_function() && call.stage == CallStage::Waiting;
+        (self.own..self.calls.len()).filter(move |index| waits(&self.calls[*index]))
+    }
+
     /// Moves the call at `index` to `stage`.
     pub(super) fn set_stage(&mut self, index: usize, stage: CallStage) {
+        self.change(index, |call| call.stage = stage);
+        let call = &self.calls[index];
+        if let Some(outer) = call.outer.filter(|_| call.is_finished()) {
+            self.returned.push(index);
+            self.change(outer, |outer| outer.open_inner -= 1);
+        }
+    }
+
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut OpenCall)) {
         let call = &mut self.calls[index];
         self.counts.discount(call);
-        call.stage = stage;
+        change(call);
         self.counts.count(call);
     }
 
@@ -106,6 +173,15 @@ impl OpenCalls {
         self.calls[index].details.as_mut().map(|details| &mut details.attempts)
     }
 
+    /// Gives the call at `index` the input of the person who approved it.
+    pub(super) fn change_input(&mut self, index: usize, input: Json, delegates: bool) {
+        let call = &mut self.calls[index];
+        let changed = ModelCall { input, ..(*call.asked).clone() };
+        let before = std::mem::replace(&mut call.asked, Arc::new(changed));
+        call.delegates = delegates;
+        call.details.get_or_insert_default().original.get_or_insert(before);
+    }
+
     /// Removes and returns the open model request that `by` made.
     pub(super) fn take_ask(&mut self, by: &CallRequest) -> Option<OpenAsk> {
         let place = self.asks.iter().position(|ask| ask.by == *by)?;
@@ -113,7 +189,7 @@ impl OpenCalls {
     }
 }
 
-/// The calls, in the model's order.
+/// The calls: the model's in its order, then those that code made.
 impl std::ops::Deref for OpenCalls {
     type Target = [OpenCall];
 
@@ -137,16 +213,28 @@ impl Counts {
 
     /// Returns the counts that include `call`.
     fn of(&mut self, call: &OpenCall) -> [Option<&mut u32>; 3] {
-        let Self { unfinished, waiting_functions, running_functions, running_writers, awaited, approvals, doubtful } = self;
+        let Self {
+            unfinished,
+            waiting_functions,
+            running_functions,
+            calling,
+            running_writers,
+            awaited,
+            approvals,
+            doubtful,
+            suspended,
+        } = self;
         let is_function = call.is_function();
         match call.stage {
             CallStage::Waiting => [Some(unfinished), is_function.then_some(waiting_functions), None],
             CallStage::Approval => [Some(unfinished), is_function.then_some(waiting_functions), Some(approvals)],
+            CallStage::Running { .. } if is_function && call.open_inner > 0 => [Some(unfinished), Some(calling), None],
             CallStage::Running { writes } if is_function => {
                 [Some(unfinished), Some(running_functions), writes.then_some(running_writers)]
             }
             CallStage::Running { .. } => [Some(unfinished), Some(awaited), None],
             CallStage::Doubt => [Some(unfinished), Some(doubtful), None],
+            CallStage::Suspended => [Some(unfinished), Some(suspended), None],
             CallStage::Refused | CallStage::Finished(_) => [None, None, None],
         }
     }
@@ -157,7 +245,7 @@ impl Counts {
 pub struct OpenCall {
     /// Its id.
     pub id: CallId,
-    /// The call as the model wrote it.
+    /// The call as the model wrote it, or with the input of the person who approved it.
     pub asked: Arc<ModelCall>,
     /// The tool's type; `None` if the agent has no such tool.
     pub tool_type: Option<ToolType>,
@@ -165,19 +253,27 @@ pub struct OpenCall {
     pub delegates: bool,
     /// Its stage.
     pub stage: CallStage,
+    /// The index of the call whose code made it; `None` for a model's call.
+    outer: Option<usize>,
+    /// Number of calls without a result that its code made.
+    open_inner: u32,
     /// The fields that few calls need.
     details: Option<Box<CallDetails>>,
 }
 
-/// The fields that only calls with approvals or failed attempts need.
+/// The fields that only calls with approvals, failed attempts or a suspension need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallDetails {
     /// The approved [`baton_types::config::Tool::call_hash`], once it is approved.
     pub approved: Option<ContentHash>,
+    /// The call as the model wrote it, if a person gave it another input.
+    pub original: Option<Arc<ModelCall>>,
     /// The number of approval questions so far.
     pub approvals: u32,
     /// The failed attempts before the current one.
     pub attempts: Attempts,
+    /// The moment and the output of a suspended call.
+    pub suspension: Suspension,
 }
 
 /// The failed attempts of a delegation with a retry policy.
@@ -192,7 +288,22 @@ pub struct Attempts {
 impl OpenCall {
     /// Creates a call that has not begun.
     pub(super) fn new(id: CallId, asked: Arc<ModelCall>, tool_type: Option<ToolType>, delegates: bool) -> Self {
-        Self { id, asked, tool_type, delegates, stage: CallStage::Waiting, details: None }
+        Self { id, asked, tool_type, delegates, stage: CallStage::Waiting, outer: None, open_inner: 0, details: None }
+    }
+
+    /// Whether the code of another call made it.
+    pub fn is_made_by_code(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// Whether the code of the call at `outer` made it.
+    pub(super) fn is_made_by(&self, outer: usize) -> bool {
+        self.outer == Some(outer)
+    }
+
+    /// Whether its code waits for calls that it made.
+    pub fn is_calling(&self) -> bool {
+        self.is_running() && self.open_inner > 0
     }
 
     /// Whether an executor runs it.
@@ -200,10 +311,15 @@ impl OpenCall {
         self.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
     }
 
+    /// Whether it is a handoff.
+    pub fn hands_off(&self) -> bool {
+        self.tool_type.is_some_and(|tool_type| tool_type.behavior().then == Then::Stop)
+    }
+
     /// Whether it counts towards [`baton_types::limits::Limits::calls`]. All calls do except handoffs, so that a task can
     /// always finish.
     pub fn is_counted(&self) -> bool {
-        self.tool_type.is_none_or(|tool_type| tool_type.behavior().then != Then::Stop)
+        !self.hands_off()
     }
 
     /// Whether an executor or a task works on it.
@@ -215,7 +331,7 @@ impl OpenCall {
     pub fn is_awaited(&self) -> bool {
         let runs = || self.tool_type.is_some_and(|tool_type| tool_type.behavior().blocks_caller);
         match self.stage {
-            CallStage::Approval | CallStage::Doubt => true,
+            CallStage::Approval | CallStage::Doubt | CallStage::Suspended => true,
             CallStage::Running { .. } => runs(),
             CallStage::Waiting | CallStage::Refused | CallStage::Finished(_) => false,
         }
@@ -239,6 +355,11 @@ impl OpenCall {
         self.details.as_ref().and_then(|details| details.approved)
     }
 
+    /// Returns the call as the model or the code wrote it.
+    pub fn original(&self) -> &Arc<ModelCall> {
+        self.details.as_ref().and_then(|details| details.original.as_ref()).unwrap_or(&self.asked)
+    }
+
     /// Returns the number of approval questions so far.
     pub fn approvals(&self) -> u32 {
         self.details.as_ref().map_or(0, |details| details.approvals)
@@ -258,6 +379,16 @@ impl OpenCall {
     pub fn retry_at(&self) -> Option<Timestamp> {
         self.details.as_ref().and_then(|details| details.attempts.next_at)
     }
+
+    /// Returns the moment at which something happens to the call by itself: its next attempt, or the end of its suspension.
+    pub fn alarm(&self) -> Option<Timestamp> {
+        self.retry_at().or_else(|| self.suspension()?.until)
+    }
+
+    /// Returns what the call waits for, while it is suspended.
+    pub fn suspension(&self) -> Option<&Suspension> {
+        self.details.as_ref().map(|details| &details.suspension).filter(|_| self.stage == CallStage::Suspended)
+    }
 }
 
 /// The stage of a call.
@@ -274,6 +405,8 @@ pub enum CallStage {
     },
     /// Its executor is gone; a question asks whether it took effect.
     Doubt,
+    /// Its code has ended; its result is delivered, or comes at a moment.
+    Suspended,
     /// Its result is the error it was refused with.
     Refused,
     /// It has a result.
@@ -289,7 +422,7 @@ pub struct Finish {
     pub after: AfterExecution,
     /// Whether it goes to the user instead of the agent.
     pub to_user: bool,
-    /// The result, kept where the task may end with it.
+    /// The result, kept where the task may end with it, or where code waits for it.
     pub result: Option<Arc<CallResult>>,
 }
 

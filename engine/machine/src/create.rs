@@ -16,6 +16,7 @@ pub(super) fn delegation(
 ) -> TaskCreated {
     let (caller, tool, open) = (draft.task(call.task), draft.tool(call), draft.call(call));
     let callee = super::agent(draft.run.configs(), agent);
+    let continued = tool.continued_task(&open.asked.input);
     let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
     TaskCreated {
         caller: Some(caller.id.clone()),
@@ -24,7 +25,8 @@ pub(super) fn delegation(
             MasterRule::Caller => Master::Task(caller.id.clone()),
             MasterRule::Person => Master::Person,
         },
-        begins_from: (tool.context == CalleeContext::Fork).then(|| caller.id.clone()),
+        background: tool.is_background(&open.asked.input),
+        begins_from: continued.or_else(|| (tool.context == CalleeContext::Fork).then(|| caller.id.clone())),
         documents,
         depth: caller.depth + 1,
         deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
@@ -34,7 +36,7 @@ pub(super) fn delegation(
             open.id.attempt(open.next_attempt()),
             TaskKind::Delegation,
             Holder::Agent(agent.clone()),
-            request_text(input),
+            request_text(&tool, input),
         )
     }
 }
@@ -66,8 +68,14 @@ pub(super) fn question(asker: &Task, task: TaskId, by: Answerer, request: String
 const QUESTION_SETTINGS: [&str; 4] = ["answer_schema", "on_deadline", "deadline_seconds", "default_answer"];
 
 /// Returns the text of a delegation's request. The fields that its tool declares in addition follow as JSON.
-pub(super) fn request_text(input: &Value) -> String {
-    text_with_fields(input, "request", further_fields(input, &["request", "documents"]))
+fn request_text(tool: &Tool, input: &Value) -> String {
+    let mut further = further_fields(input, &["request", "documents"]);
+    for (is_engines, field) in [(tool.background, "wait"), (tool.follow_up, "continues")] {
+        if is_engines {
+            further.shift_remove(field);
+        }
+    }
+    text_with_fields(input, "request", further)
 }
 
 /// Returns the text of a question. The fields that its tool declares in addition follow as JSON.
@@ -96,6 +104,9 @@ impl Run {
             Master::Task(master) => self.graph.find(master.as_str()),
         };
         let Some(above) = above else { return Answerer::PERSON };
+        if self.graph[above].agent().is_some_and(|agent| super::agent(&self.configs, agent).program.is_some()) {
+            return self.master_of(above);
+        }
         let (holder, above) = (Holder::Agent(self.agent_of(above).id.clone()), &self.graph[above]);
         Answerer { holder, answers_for: Some(above.id.clone()), master: above.master.clone() }
     }
@@ -109,6 +120,30 @@ impl Run {
                 reason: format!("it looks like the document {twin}, or one of them would be a folder of the other"),
             }),
         }
+    }
+
+    /// Checks that a delegation waits if code makes it, and that it continues a task that has ended, which `caller` delegated with
+    /// the same tool.
+    pub(super) fn check_delegation(
+        &self,
+        caller: TaskIndex,
+        tool: &Tool,
+        asked: &ModelCall,
+        is_made_by_code: bool,
+    ) -> Result<(), CallError> {
+        if is_made_by_code && tool.is_background(&asked.input) {
+            return Err(CallError::new(ErrorCode::InvalidInput, "code waits for its calls: leave \"wait\" out"));
+        }
+        let Some(continued) = tool.continued_task(&asked.input) else { return Ok(()) };
+        let may = |task: &&Task| !task.is_live() && task.kind == TaskKind::Delegation && task.tool.as_ref() == Some(&tool.id);
+        let callees = self.graph.callees(&self.graph[caller].id);
+        let known: Vec<&TaskId> = callees.into_iter().filter(may).map(|task| &task.id).collect();
+        if known.contains(&&continued) {
+            return Ok(());
+        }
+        let (continued, tool) = (bounded(continued.as_str()), tool.definition.shown_name());
+        let message = format!("{continued:?} is not a task that you began with {tool} and that has ended");
+        Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"ended_tasks": known})))
     }
 
     /// Resolves the documents attached to a call to their newest versions. A missing document is an error of the call.

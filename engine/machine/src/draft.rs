@@ -38,9 +38,19 @@ pub(super) struct CallAt {
 /// The fields of a result that few calls have.
 #[derive(Default)]
 struct FinishDetails {
-    conflicts: Vec<Conflict>,
-    read: Vec<DocumentRef>,
+    of_function: FunctionDetails,
     result_of: Option<CallId>,
+}
+
+/// The fields of a result that only a function has.
+#[derive(Default)]
+pub(super) struct FunctionDetails {
+    /// The conflicts of its writes.
+    pub(super) conflicts: Vec<Conflict>,
+    /// The documents that it read.
+    pub(super) read: Vec<DocumentRef>,
+    /// The author of a delivered result.
+    pub(super) delivered_by: Option<Box<Principal>>,
 }
 
 /// Read access for rules.
@@ -75,6 +85,13 @@ impl<'run> Draft<'run> {
         Arc::clone(tool.unwrap_or_else(|| panic!("the configs of the run have no tool {}", asked.tool)))
     }
 
+    /// Returns the call whose code made `call`.
+    pub(super) fn outer(&self, call: CallAt) -> Option<CallAt> {
+        let open = self.call(call);
+        let (outer, _) = open.id.outer().filter(|_| open.is_made_by_code())?;
+        Some(CallAt { index: self.calls(call.task).position_of(&outer), ..call })
+    }
+
     /// Returns the call that created `task`, or that the question `task` is about; `None` for the root.
     pub(super) fn originating(&self, task: TaskIndex) -> Option<CallAt> {
         let caller = self.run.graph.caller_of(task)?;
@@ -89,8 +106,11 @@ impl<'run> Draft<'run> {
 
     /// Whether the agent of `call` gets its result.
     pub(super) fn returns_to_agent(&self, call: CallAt, tool: &Tool, envelope: Option<AfterExecution>) -> bool {
-        let asked = &self.call(call).asked;
-        after::after(envelope, asked, tool) != AfterExecution::Terminate && !goes_to_user(asked, tool.tool_type)
+        let open = self.call(call);
+        let asked = &open.asked;
+        !open.is_made_by_code()
+            && after::after(envelope, asked, tool) != AfterExecution::Terminate
+            && !goes_to_user(asked, tool.tool_type)
     }
 
     /// Returns the approver that `call` still needs, if any. An approval of another input or tool definition does not count.
@@ -99,14 +119,14 @@ impl<'run> Draft<'run> {
         match open.approved() {
             Some(call_hash) => (tool.call_hash(&open.asked.input) != call_hash).then(|| self.approver_again(call, tool)),
             None if self.task(call.task).kind == TaskKind::Question => None,
-            None => self.agent(call.task).approver(tool),
+            None => self.run.approver_of(call.task, tool).map(|(approver, _)| approver),
         }
     }
 
     /// Returns the approver of a call that changed after the approval question: a person if its config requires no approval
     /// now.
     pub(super) fn approver_again(&self, call: CallAt, tool: &Tool) -> Approver {
-        self.agent(call.task).approver(tool).unwrap_or(Approver::Person)
+        self.run.approver_of(call.task, tool).map_or(Approver::Person, |(approver, _)| approver)
     }
 }
 
@@ -130,7 +150,18 @@ impl Draft<'_> {
         let open = self.call(call);
         let (tool, tool_type) = (ToolId::new(open.asked.tool.as_str()), open.tool_type);
         let call = open.id.clone();
-        self.push(Entry::CallRefused(CallRefused { task, call, tool, tool_type, error }));
+        let result = open.is_made_by_code().then(|| Arc::new(CallResult::error(CallStatus::Failed, error.clone())));
+        self.push(Entry::CallRefused(CallRefused { task, call: call.clone(), tool, tool_type, error }));
+        if let Some(result) = result {
+            self.return_to_code(call, result);
+        }
+    }
+
+    /// Gives the code that made `call` its result, if it still runs.
+    fn return_to_code(&mut self, call: CallId, result: Arc<CallResult>) {
+        if call.outer().is_some_and(|(outer, _)| self.run.running_function(&outer).is_some()) {
+            self.decision.effects.push(Effect::Return { call, result });
+        }
     }
 
     /// Refuses every call of a turn that executes nothing, with the reason `why`.
@@ -145,16 +176,15 @@ impl Draft<'_> {
         self.finish_as(call, result.into(), envelope, FinishDetails::default());
     }
 
-    /// Gives a call of a function its result, with the conflicts of its writes and the documents that it read.
+    /// Gives a call of a function its result.
     pub(super) fn finish_function(
         &mut self,
         call: CallAt,
         result: CallResult,
         envelope: Option<AfterExecution>,
-        conflicts: Vec<Conflict>,
-        read: Vec<DocumentRef>,
+        details: FunctionDetails,
     ) {
-        self.finish_as(call, Arc::new(result), envelope, FinishDetails { conflicts, read, result_of: None });
+        self.finish_as(call, Arc::new(result), envelope, FinishDetails { of_function: details, result_of: None });
     }
 
     /// Gives a call the result of the `earlier` call of its request.
@@ -164,10 +194,14 @@ impl Draft<'_> {
     }
 
     fn finish_as(&mut self, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>, details: FinishDetails) {
-        let FinishDetails { conflicts, read, result_of } = details;
+        if self.call(call).is_calling() {
+            self.end_inner(call);
+        }
+        let FinishDetails { of_function: FunctionDetails { conflicts, read, delivered_by }, result_of } = details;
         let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
         let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
+        let returned = open.is_made_by_code().then(|| (call.clone(), Arc::clone(&result)));
         let output = goes_to_user(&open.asked, tool_type).then(|| Output {
             task: id.clone(),
             call: call.clone(),
@@ -179,10 +213,11 @@ impl Draft<'_> {
             tool: tool.id.clone(),
             tool_type,
             after: after::after(envelope, &open.asked, &tool),
-            repeat: repeat(task.streak.as_ref(), &open.asked, &result),
+            repeat: if returned.is_some() { 0 } else { repeat(task.streak.as_ref(), open.original(), &result) },
             said: task.said_during(&call),
             call,
             result,
+            delivered_by,
             result_of,
             conflicts,
             read,
@@ -190,6 +225,40 @@ impl Draft<'_> {
         self.push(Entry::CallFinished(entry));
         if let Some(output) = output {
             self.push(Entry::Output(output));
+        }
+        if let Some((call, result)) = returned {
+            self.return_to_code(call, result);
+        }
+    }
+
+    /// Ends the calls without a result that the code of `outer` made. The end of each ends those that came of it.
+    fn end_inner(&mut self, outer: CallAt) {
+        for index in self.calls(outer.task).unfinished_of(outer.index) {
+            let call = CallAt { index, ..outer };
+            let open = self.call(call);
+            let error = CallError::new(ErrorCode::Cancelled, "the code that made the call has ended");
+            let result = CallResult::error(CallStatus::Cancelled, error.clone());
+            let graph = &self.run.graph;
+            let live = |id: TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
+            let worked_on_by = match open.stage {
+                CallStage::Approval => live(open.id.approval(open.approvals())),
+                CallStage::Doubt => live(open.id.outcome()),
+                CallStage::Running { .. } if !open.is_function() => live(open.id.attempt(open.next_attempt())),
+                _ => None,
+            };
+            match open.stage {
+                _ if worked_on_by.is_some() => self.steps.extend(worked_on_by.map(|task| Step::end(task, result))),
+                CallStage::Waiting => self.refuse(call, error),
+                _ => {
+                    if open.is_running() && open.is_function() {
+                        let stopped = open.id.clone();
+                        self.settle_asks(call.task, Some(&stopped), Used::Reservation);
+                        self.decision.effects.push(Effect::StopCall { call: stopped });
+                    }
+                    let result = self.call(call).with_attempts(result);
+                    self.finish(call, result, None);
+                }
+            }
         }
     }
 
@@ -271,11 +340,19 @@ impl Run {
 
     /// Returns the place of `call`, if its function is running.
     pub(super) fn running_function(&self, call: &CallId) -> Option<CallAt> {
+        self.open_call(call, |call| call.is_running() && call.is_function())
+    }
+
+    /// Returns the place of `call`, if it is suspended.
+    pub(super) fn suspended_call(&self, call: &CallId) -> Option<CallAt> {
+        self.open_call(call, |call| call.stage == CallStage::Suspended)
+    }
+
+    fn open_call(&self, call: &CallId, is_meant: impl FnOnce(&OpenCall) -> bool) -> Option<CallAt> {
         let task = self.graph.find(call.task_text())?;
         let calls = self.graph[task].phase.calls()?;
         let index = calls.index_of(call)?;
-        let found = &calls[index];
-        (found.is_running() && found.is_function()).then_some(CallAt { task, index })
+        is_meant(&calls[index]).then_some(CallAt { task, index })
     }
 }
 

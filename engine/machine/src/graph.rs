@@ -72,6 +72,20 @@ impl TaskGraph {
         std::iter::successors(Some(task), |task| self.caller_of(*task))
     }
 
+    /// Returns the indices of the background tasks that `task` began, in the order of their creation.
+    pub(super) fn background_of(&self, task: TaskIndex) -> Vec<TaskIndex> {
+        let callees = self.graph.neighbors_directed(task.0, Direction::Outgoing).map(TaskIndex);
+        let mut tasks: Vec<TaskIndex> = callees.filter(|callee| self[*callee].background).collect();
+        tasks.reverse();
+        tasks
+    }
+
+    /// Whether a background task that `task` began has not ended.
+    pub(super) fn has_open_background(&self, task: TaskIndex) -> bool {
+        let mut callees = self.graph.neighbors_directed(task.0, Direction::Outgoing).map(TaskIndex);
+        callees.any(|callee| self[callee].background && self[callee].is_live())
+    }
+
     /// Returns the tasks that `id` called, in the order of their creation.
     pub fn callees(&self, id: &TaskId) -> Vec<&Task> {
         let Some(index) = self.index.get(id) else { return Vec::new() };

@@ -12,13 +12,19 @@
 //! Inside the machine a task is a [`TaskIndex`], and a call is an index in its turn. Ids are made only for entries and
 //! effects.
 
+mod ahead;
 mod apply;
+mod approved_class;
+mod approver;
 mod attempts;
 mod books;
+mod callable;
 mod calls;
 mod create;
 mod draft;
+mod edited;
 mod graph;
+mod left;
 mod models;
 mod phase;
 mod prelude;
@@ -33,6 +39,7 @@ mod task;
 
 use std::borrow::Cow;
 
+pub use ahead::Least;
 pub use calls::{Attempts, CallDetails, CallStage, Counts, Finish, OpenAsk, OpenCall, OpenCalls};
 pub use graph::{TaskGraph, TaskIndex};
 pub use phase::{Next, Phase, Purpose, Request, Wait};
@@ -150,11 +157,11 @@ impl Run {
         &self.shared
     }
 
-    /// Returns the moment of the next deadline or attempt. The shell sends [`Event::TimePassed`] then.
+    /// Returns the moment of the next deadline, attempt or end of a suspension. The shell sends [`Event::TimePassed`] then.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let deadline = self.shared.deadlines.first().map(|(at, _)| *at);
-        let retry = self.shared.retries.first().map(|(at, _)| *at);
-        [deadline, retry].into_iter().flatten().min()
+        let alarm = self.shared.alarms.first().map(|(at, _)| *at);
+        [deadline, alarm].into_iter().flatten().min()
     }
 
     /// Iterates over the open questions for people, in the order of their numbers.
@@ -169,7 +176,18 @@ impl Run {
     /// Whether the run cannot proceed until a person answers.
     pub fn waits_only_for_people(&self) -> bool {
         let shared = &self.shared;
-        shared.ended.is_none() && shared.active_tasks == 0 && shared.open_questions > 0 && shared.retries.is_empty()
+        self.is_idle() && shared.open_questions > 0 && shared.suspended_calls == 0 && shared.alarms.is_empty()
+    }
+
+    /// Whether no task can proceed by itself: the run waits for people, for deliveries, or for a moment.
+    pub fn is_idle(&self) -> bool {
+        self.shared.ended.is_none() && self.shared.active_tasks == 0
+    }
+
+    /// Iterates over the suspended calls.
+    pub fn suspended_calls(&self) -> impl Iterator<Item = &OpenCall> {
+        let waiting = self.graph.iter().filter(|task| task.is_live());
+        waiting.flat_map(Task::calls).filter(|call| call.stage == CallStage::Suspended)
     }
 
     /// Returns the tokens and money that the requests of `id` and of all tasks below it used. [`Run::totals`] has those of

@@ -7,12 +7,16 @@ use crate::limits_under;
 use crate::prelude::*;
 
 impl Run {
-    /// Returns the name of the model for `task`: the one that replaces all models of the run, or its agent's. A person has
-    /// none.
+    /// Returns the name of the model for `task`: the one that replaces all models of the run, or its agent's. A program is never
+    /// replaced. A person has none.
     pub(super) fn model_name(&self, task: TaskIndex) -> Option<&str> {
         let started = self.shared.started.as_ref()?;
         let agent = self.graph[task].agent()?;
-        Some(started.model.as_ref().unwrap_or_else(|| &super::agent(&self.configs, agent).model))
+        let own = || super::agent(&self.configs, agent);
+        match &started.model {
+            Some(model) if !self.shared.has_programs || own().program.is_none() => Some(model),
+            _ => Some(&own().model),
+        }
     }
 
     /// Iterates over the names of all models that may be asked for `task`: its own, then the fallbacks. A person has none.
@@ -58,7 +62,7 @@ impl Run {
         self.price_of(self.asked_model(task)?)
     }
 
-    fn price_of(&self, model: &str) -> Option<&Price> {
+    pub(super) fn price_of(&self, model: &str) -> Option<&Price> {
         self.shared.started.as_ref()?.prices.get(model)
     }
 

@@ -42,6 +42,8 @@ pub enum Wait {
     Person,
     /// The task of the next master, to which its question was escalated.
     Escalated(TaskId),
+    /// The end of a background task that it began.
+    BackgroundTasks,
 }
 
 /// An open request.

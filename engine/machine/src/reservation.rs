@@ -1,5 +1,6 @@
 //! Tokens and money reserved for open requests, and the tokens that providers count for estimated ones.
 
+use baton_types::model::Usage;
 use baton_types::money::Money;
 
 /// Maximum number of tokens that a provider may count for one estimated token. An estimated token is four bytes of text, and a
@@ -17,6 +18,17 @@ pub struct Reservation {
     pub input_tokens: u64,
     /// Cost of the requests alone.
     pub input_cost: Money,
+}
+
+/// The usage with which a request is settled.
+#[derive(Clone, Copy)]
+pub(super) enum Used {
+    /// This usage, and its cost if the price is known.
+    Known(Usage, Option<Money>),
+    /// Nothing, because the provider was unavailable, or because a fork's original accounts for the request.
+    Nothing,
+    /// The whole reservation, because the usage cannot become known.
+    Reservation,
 }
 
 impl Reservation {

@@ -53,12 +53,17 @@ impl Reached {
             let message = format!("{limit} was reached before the work was done");
             return CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit}));
         };
-        let is_money = matches!(limit, LimitKind::Cost | LimitKind::CostAbove);
+        let is_money = matches!(limit, LimitKind::Cost | LimitKind::CostAbove | LimitKind::SessionCost);
         let shown = |amount: u64| if is_money { Money::from_picos(amount).to_string() } else { format!("{amount} tokens") };
         let (setting, option) = if is_money { ("cost_usd", "--max-cost") } else { ("tokens", "--max-tokens") };
+        let remedy = if matches!(limit, LimitKind::SessionTokens | LimitKind::SessionCost) {
+            format!("Raise {limit} in the job")
+        } else {
+            format!("Raise limits.{setting} (for a run also {option})")
+        };
         let message = format!(
-            "{limit} allows {}, of which {} are used; the next request may take up to {} with its answer. Raise limits.{setting} \
-             (for a run also {option}), or lower max_tokens in the settings of the agent",
+            "{limit} allows {}, of which {} are used; the next request may take up to {} with its answer. {remedy}, or lower \
+             max_tokens in the settings of the agent",
             shown(allowed),
             shown(spent),
             shown(needed)
@@ -80,8 +85,9 @@ impl Run {
                 return Admission::Reached(LimitKind::Turns.into());
             }
             // Every live task has a turn set aside, including this one.
-            if run.turns.is_some_and(|allowed| shared.turns + shared.live_agent_tasks >= allowed) {
-                return Admission::Reached(LimitKind::RunTurns.into());
+            let limit = self.limit_of_turns();
+            if limit.check(shared.turns + shared.live_agent_tasks).is_err() {
+                return Admission::Reached(limit.kind.into());
             }
             let worked =
                 |allowed: Option<u64>, worked: Duration| allowed.is_some_and(|seconds| worked >= Duration::from_secs(seconds));
@@ -89,6 +95,11 @@ impl Run {
             if worked(own.worked_seconds, of.worked_until(at)) || worked(run.worked_seconds, run_worked) {
                 return Admission::Reached(LimitKind::WorkedSeconds.into());
             }
+        }
+        // A run has room for the last turns of its tasks, unless earlier runs of the session left none for its root.
+        let limit = self.limit_of_turns();
+        if last && limit.kind == LimitKind::SessionTurns && limit.check(shared.turns).is_err() {
+            return Admission::Reached(limit.kind.into());
         }
         self.admits_budget(task, input, last)
     }
@@ -138,7 +149,6 @@ impl Run {
     /// Checks `needed` against every limit of `task`, of all tasks above it and of the run. The last turns of the tasks above
     /// are included.
     fn fits(&self, task: TaskIndex, mut needed: Reservation) -> Admission {
-        let shared = &self.shared;
         let mut later = false;
         // Each amount is spent, needed by this request, and the most that this request and the open ones may take.
         let mut check = |[spent, needed, most]: [u64; 3], is_alone: bool, allowed: Option<u64>, kind| {
@@ -173,13 +183,28 @@ impl Run {
             }
             below = holder;
         }
-        let whole = Budget { tokens: shared.usage.total(), cost: shared.cost.known, reserved: shared.reserved };
-        let reached = reached.or(check_all(&whole, &self.configs.job.limits, needed, above));
+        let [(of_run, run), (of_session, session)] = self.budgets_of_run();
+        let reached = reached.or(check_all(&of_run, &run, needed, above));
+        let kinds = (LimitKind::SessionTokens, LimitKind::SessionCost);
+        let reached = reached.or(check_all(&of_session, &session, needed, kinds));
         match reached {
             Some(reached) => Admission::Reached(reached),
             None if later => Admission::Later,
             None => Admission::Now,
         }
+    }
+
+    /// Returns the amounts of the run and of its session, each with its limits of tokens and money.
+    pub(super) fn budgets_of_run(&self) -> [(Budget, Limits); 2] {
+        let (shared, job) = (&self.shared, &self.configs.job);
+        let of_run = Budget { tokens: shared.usage.total(), cost: shared.cost.known, reserved: shared.reserved };
+        let of_session = Budget {
+            tokens: shared.before.tokens.saturating_add(of_run.tokens),
+            cost: shared.before.cost.plus(of_run.cost),
+            ..of_run
+        };
+        let run = Limits { tokens: job.limits.tokens, cost_usd: job.limits.cost_usd, ..Limits::default() };
+        [(of_run, run), (of_session, job.session_limits.budget())]
     }
 
     /// Returns the tokens that the last turn of `caller` needs: for its request, and for its answer. The request holds the
@@ -217,7 +242,55 @@ impl Run {
         check_below(LimitKind::LiveTasks, shared.live_tasks + earlier, run.live_tasks)?;
         // A new task needs a last turn set aside, in addition to the turns that are set aside for others.
         let turns = shared.turns + shared.live_agent_tasks + earlier;
-        check_below(LimitKind::RunTurns, turns, run.turns.filter(|_| runs_model))
+        if runs_model { self.limit_of_turns().check(turns) } else { Ok(()) }
+    }
+
+    /// Returns the limit that decides about further turns of the run: its own, or that of the session.
+    pub(super) fn limit_of_turns(&self) -> RunLimit {
+        let (job, before) = (&self.configs.job, self.shared.before.turns);
+        let session = RunLimit { kind: LimitKind::SessionTurns, allowed: job.session_limits.turns, before };
+        session.or_lower(RunLimit { kind: LimitKind::RunTurns, allowed: job.limits.turns, before: 0 })
+    }
+
+    /// Returns the limit that decides about further calls of the run.
+    pub(super) fn limit_of_calls(&self) -> RunLimit {
+        let (job, before) = (&self.configs.job, self.shared.before.calls);
+        let session = RunLimit { kind: LimitKind::SessionCalls, allowed: job.session_limits.calls, before };
+        session.or_lower(RunLimit { kind: LimitKind::RunCalls, allowed: job.limits.calls, before: 0 })
+    }
+}
+
+/// A limit of a run, or of its session.
+#[derive(Clone, Copy)]
+pub(super) struct RunLimit {
+    pub(super) kind: LimitKind,
+    pub(super) allowed: Option<u32>,
+    /// The number that counts before the run begins.
+    before: u32,
+}
+
+impl RunLimit {
+    /// Returns `run` if it leaves no more than this limit does.
+    fn or_lower(self, run: Self) -> Self {
+        match (self.left(), run.allowed) {
+            (Some(left), run) if run.is_none_or(|run| left < run) => self,
+            _ => run,
+        }
+    }
+
+    /// Returns the number that the run may use; `None` for any number.
+    pub(super) fn left(self) -> Option<u32> {
+        self.allowed.map(|allowed| allowed.saturating_sub(self.before))
+    }
+
+    /// Returns the number that counts once the run has used `used`.
+    pub(super) fn counted(self, used: u32) -> u32 {
+        self.before.saturating_add(used)
+    }
+
+    /// Checks that the run may use more than `used`.
+    pub(super) fn check(self, used: u32) -> Result<(), CallError> {
+        check_below(self.kind, self.counted(used), self.allowed)
     }
 }
 

@@ -4,8 +4,8 @@ use baton_types::event::Event;
 
 use crate::prelude::*;
 use crate::rules::{
-    act, adopt, after, answer, arrive, close, code, crash, end, ending, join, limits, people, question, retry, start, text, time,
-    window, writes,
+    act, adopt, after, answer, arrive, background, close, code, crash, end, ending, inner, join, limits, people, question, retry,
+    start, suspend, text, time, window, writes,
 };
 
 impl Run {
@@ -41,7 +41,9 @@ impl Run {
         }
         match event {
             Event::Started { documents, .. } => self.check_new_documents(documents),
+            Event::CallMade { by, name, asked } => inner::check(self, by, name, asked),
             Event::CallAsksModel(ask) => code::check(self, ask),
+            Event::ResultDelivered { call, by, outcome } => suspend::check(self, call, by, outcome),
             Event::PersonAnswered { question, by, answer, documents, recorded: _ } => {
                 people::check_answer(self, question, by, answer, documents)
             }
@@ -53,6 +55,7 @@ impl Run {
             | Event::ModelWaited { .. }
             | Event::RunFailed { .. }
             | Event::CallReturned { .. }
+            | Event::CallSuspended { .. }
             | Event::CallHeardModel { .. }
             | Event::PauseRequested { .. }
             | Event::UnpauseRequested { .. }
@@ -75,6 +78,9 @@ fn begin(draft: &mut Draft<'_>, event: Event) {
         Event::ModelWaited { task, turn, waited } => answer::waited(draft, &task, turn, waited),
         Event::RunFailed { error } => people::fail_run(draft, error),
         Event::CallReturned { call, outcome } => writes::returned(draft, &call, outcome),
+        Event::CallSuspended { call, suspension } => suspend::suspend(draft, &call, suspension),
+        Event::ResultDelivered { call, by, outcome } => suspend::deliver(draft, &call, by, outcome),
+        Event::CallMade { by, name, asked } => inner::make(draft, &by, &name, asked),
         Event::CallAsksModel(ask) => code::ask(draft, ask),
         Event::CallHeardModel { by, used } => code::hear(draft, &by, used),
         Event::PersonAnswered { question, by, answer, documents, recorded } => {
@@ -136,6 +142,8 @@ fn run_step(draft: &mut Draft<'_>, step: Step) {
         Step::Act { task, from } => act::act(draft, task, from),
         Step::HandOff(call) => close::hand_off(draft, call),
         Step::AskMaster { call, documents } => question::ask_master(draft, call, documents),
+        Step::ManageTasks(call) => background::manage(draft, call),
+        Step::EndWaits(task) => background::end_waits(draft, task),
         Step::AskApproval(approval) => question::ask_approval(draft, approval),
         Step::DecideApproval { call, question, call_hash, result } => {
             question::decide_approval(draft, call, question, call_hash, &result);
@@ -143,6 +151,7 @@ fn run_step(draft: &mut Draft<'_>, step: Step) {
         Step::TakeOutcome { call, result } => question::take_outcome(draft, call, &result),
         Step::Join(task) => join::join(draft, task),
         Step::Retry(call) => retry::retry(draft, call),
+        Step::WakeUp(call) => suspend::wake_up(draft, call),
         Step::Deliver { call, result, envelope } => after::deliver(draft, call, result, envelope),
         Step::EndTurn(task) => end::end_turn(draft, task),
         Step::Text(task) => text::text(draft, task),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::approved_class::ApprovedClass;
 use crate::prelude::*;
 
 /// The state of a run outside its tasks.
@@ -39,12 +40,16 @@ pub struct Shared {
     pub active_since: Option<Timestamp>,
     /// Running function calls.
     pub running_functions: u32,
+    /// Suspended calls.
+    pub suspended_calls: u32,
     /// Tokens used by all requests.
     pub usage: Usage,
     /// Cost of all requests.
     pub cost: Cost,
     /// The amounts reserved for open requests.
     pub reserved: Reservation,
+    /// The amounts that the earlier runs of the session used.
+    pub before: Before,
     /// For each model, the tokens that its provider counted for estimated ones.
     pub counted: BTreeMap<String, Counted>,
     /// Calls of the whole run, counted as [`Task::calls`] are.
@@ -55,10 +60,27 @@ pub struct Shared {
     pub waiting_for_calls: BTreeMap<u64, TaskIndex>,
     /// Deadlines of tasks.
     pub deadlines: BTreeSet<(Timestamp, TaskId)>,
-    /// Moments of the next attempts at failed delegations.
-    pub retries: BTreeSet<(Timestamp, CallId)>,
+    /// Moments of calls: of the next attempts at failed delegations, and of suspended calls.
+    pub alarms: BTreeSet<(Timestamp, CallId)>,
     /// The questions, in the order of their numbers.
     pub questions: Vec<TaskId>,
+    /// The classes of calls that people approved.
+    pub classes: Vec<ApprovedClass>,
+    /// Whether an agent of the run is a program, which no model of the run replaces.
+    pub has_programs: bool,
     /// Whether a task or the run has a limit of tokens or money, so that reservations above a task must be kept.
     pub has_budgets: bool,
+}
+
+/// The amounts that the earlier runs of a session used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// Turns.
+    pub turns: u32,
+    /// Calls, counted as [`Task::calls`] are.
+    pub calls: u32,
+    /// Tokens.
+    pub tokens: u64,
+    /// Cost of the tokens whose price is known.
+    pub cost: Money,
 }

@@ -31,6 +31,8 @@ pub struct Task {
     pub context_tokens: u64,
     /// Tokens used by its own requests and by those of its calls' code.
     pub usage: Usage,
+    /// Whether its caller does not wait for it.
+    pub background: bool,
     /// The moment since which it is ready or running.
     pub working_since: Option<Timestamp>,
     /// Its deadline.
@@ -82,6 +84,19 @@ pub(super) struct Extras {
     pub(super) steering: Vec<String>,
     /// In universal invocation: its answered requests.
     pub(super) requests: Requests,
+    /// The background tasks of this task that have ended, and whose results no request has shown yet.
+    pub(super) unseen: Vec<TaskId>,
+    /// Content from other tasks that came while a request was open. It becomes a part of the next turn's request.
+    pub(super) received: Received,
+}
+
+/// Content that came from other tasks while a request was open.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Received {
+    /// Its tokens (≈), without what [`Received::fresh`] counts.
+    pub(super) tokens: u64,
+    /// The results and documents among it.
+    pub(super) fresh: Vec<Fresh>,
 }
 
 impl Task {
@@ -187,6 +202,30 @@ impl Task {
         if content.peek().is_some() {
             self.documents.get_or_insert_default().fresh.extend(content);
         }
+    }
+
+    /// Adds content from another task to the next turn's request.
+    pub(super) fn receive(&mut self, tokens: u64, fresh: Vec<Fresh>) {
+        let received = &mut self.extras.get_or_insert_default().received;
+        received.tokens += tokens;
+        received.fresh.extend(fresh);
+        self.take_received();
+    }
+
+    /// Counts what came from other tasks, unless the request of a turn is open: it is rendered already.
+    pub(super) fn take_received(&mut self) {
+        if matches!(self.phase, Phase::Asking(_) | Phase::Ready(Next::Again(_))) {
+            return;
+        }
+        let Some(extras) = &mut self.extras else { return };
+        let Received { tokens, fresh } = std::mem::take(&mut extras.received);
+        self.context_tokens += tokens;
+        self.add_fresh(fresh);
+    }
+
+    /// Returns its background tasks that have ended, and whose results no request has shown yet.
+    pub fn unseen(&self) -> &[TaskId] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.unseen)
     }
 
     /// Iterates over the newest versions of its written documents, in the order of their first write.

@@ -72,6 +72,7 @@ fn arguments(core: &Path, parameters: &[Parameter]) -> TokenStream {
         #[derive(#core::__private::serde::Deserialize, #core::__private::schemars::JsonSchema)]
         #[serde(crate = #serde, deny_unknown_fields)]
         #[schemars(crate = #schemars)]
+        #[allow(non_snake_case, reason = "a config may name its parameters in camel case")]
         struct __ToolArguments { #(#fields),* }
     }
 }

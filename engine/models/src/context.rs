@@ -68,6 +68,7 @@ impl TurnContext {
             Part::Result { asked, result, .. } => {
                 asked.input.text().len() + result.as_ref().map_or(0, |result| result.output.text().len())
             }
+            Part::TaskResult { result, .. } => result.output.text().len(),
             _ => 0,
         });
         self.0.inputs.text().len() + parts.sum::<usize>()
@@ -167,6 +168,9 @@ impl Inner {
     fn newest(&self, wanted: &str) -> Option<&CallResult> {
         self.parts().rev().find_map(|part| match part {
             Part::Result { call, asked, result: Some(result), .. } if asked.tool == wanted || self.name(call) == Some(wanted) => {
+                Some(&**result)
+            }
+            Part::TaskResult { call, tool, result, .. } if tool.as_str() == wanted || self.name(call) == Some(wanted) => {
                 Some(&**result)
             }
             _ => None,

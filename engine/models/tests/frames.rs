@@ -175,6 +175,14 @@ fn no_content_leaves_its_frame_in_any_dialect() {
                     Part::Summary { through_turn: 1, text: payload.clone() },
                     Part::Repeated(Arc::clone(&document)),
                     Part::Notice(Notice::Summarise { through_turn: 1 }),
+                    Part::TaskResult {
+                        call: TaskId::root().call(1, 2),
+                        task: "0/1.2".into(),
+                        tool: "route_to_child".into(),
+                        result: Arc::new(CallResult::success(json!(payload))),
+                        said: Vec::new(),
+                    },
+                    Part::Instruction { from: AgentId::from("lead"), text: payload.clone() },
                 ],
             },
         ];
@@ -185,14 +193,26 @@ fn no_content_leaves_its_frame_in_any_dialect() {
             let kinds: Vec<&str> = frames.iter().map(|(kind, _)| kind.as_str()).filter(|kind| *kind != "document").collect();
             assert_eq!(
                 kinds,
-                ["request", "attempt", "record", "question", "person", "summary", "record", "notice"],
+                [
+                    "request",
+                    "attempt",
+                    "record",
+                    "question",
+                    "person",
+                    "summary",
+                    "record",
+                    "notice",
+                    "task_result",
+                    "instruction"
+                ],
                 "{}: {payload:?}",
                 profile.name
             );
             for (kind, body) in &frames {
                 let text = match kind.as_str() {
                     "request" | "person" => body.clone(),
-                    "question" | "summary" => of_block(body, "/text"),
+                    "question" | "summary" | "instruction" => of_block(body, "/text"),
+                    "task_result" => of_block(body, "/output"),
                     "attempt" => of_block(body, "/reason"),
                     "record" => of_block(body, "/description"),
                     "document" => of_block(body, "/source/data"),

@@ -45,7 +45,8 @@ pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled,
         exactly_one_result(&decision.entries, &call.id)?;
     }
 
-    let runs = |task: &Task| task.phase.calls().is_some_and(|calls| calls.counts().running_functions > 0);
+    let runs =
+        |task: &Task| task.phase.calls().is_some_and(|calls| calls.counts().running_functions + calls.counts().calling > 0);
     let in_flight = doomed.values().filter(|task| task.phase.request().is_some() || runs(task));
     let stops: BTreeSet<&TaskId> = decision.effects.iter().filter_map(stopped).collect();
     let flying: BTreeSet<&TaskId> = in_flight.map(|task| &task.id).collect();
@@ -128,6 +129,6 @@ fn begins(effect: &Effect) -> Option<&TaskId> {
     match effect {
         Effect::Prompt { task, .. } | Effect::Execute { task, .. } => Some(task),
         Effect::AskPerson { question } => Some(question),
-        Effect::Stop { .. } | Effect::EndRun => None,
+        Effect::Return { .. } | Effect::StopCall { .. } | Effect::Stop { .. } | Effect::EndRun => None,
     }
 }

@@ -26,6 +26,11 @@ impl Ledger {
         self.within(self.live_count() as u64, run.live_tasks.map(u64::from), || "live tasks".to_owned());
         self.within(self.running_calls() as u64, run.parallel_calls.map(u64::from), || "parallel calls of the run".to_owned());
         self.within(u64::from(self.calls_made), run.calls.map(u64::from), || "calls of the run".to_owned());
+        let (session, (turns, calls, ..)) = (&configs.job.session_limits, self.before);
+        let [turns, calls] =
+            [(turns, self.turns), (calls, self.calls_made)].map(|(before, now)| u64::from(before) + u64::from(now));
+        self.within(turns, session.turns.map(u64::from), || "turns of the session".to_owned());
+        self.within(calls, session.calls.map(u64::from), || "calls of the session".to_owned());
         let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
         for id in touched {
             let Some(book) = self.tasks.get(&id).filter(|book| book.ended.is_none()) else { continue };
@@ -50,6 +55,10 @@ impl Ledger {
         let (root, run) = (self.root.clone(), &configs.job.limits);
         self.within(self.tokens(&root), run.tokens, || "tokens of the run".to_owned());
         self.within(held(self, &root), picos(run), || "picodollars of the run".to_owned());
+        let (session, (_, _, tokens, cost)) = (configs.job.session_limits.budget(), self.before);
+        let cost = u64::try_from(cost.saturating_add(self.money(&root))).unwrap_or(u64::MAX);
+        self.within(tokens.saturating_add(self.tokens(&root)), session.tokens, || "tokens of the session".to_owned());
+        self.within(cost, picos(&session), || "picodollars of the session".to_owned());
         let holders: Vec<TaskId> = std::iter::once(task).chain(self.above(task)).cloned().collect();
         for id in holders {
             let Some(book) = self.tasks.get(&id) else { continue };

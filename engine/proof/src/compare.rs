@@ -16,15 +16,17 @@ fn bounded(picos: u128) -> u64 {
 }
 
 /// Returns the machine's and the books' counts of a turn's calls.
-fn counted(calls: &OpenCalls, books: Counts) -> [(&'static str, u32, u32); 6] {
+fn counted(calls: &OpenCalls, books: Counts) -> [(&'static str, u32, u32); 8] {
     let counts = calls.counts();
     [
         ("without a result", counts.unfinished, books.unfinished),
         ("of functions that have not begun", counts.waiting_functions, books.unstarted),
         ("of functions that run", counts.running_functions, books.running),
+        ("whose code waits for calls", counts.calling, books.calling),
         ("that others work on", counts.awaited, books.awaited),
         ("that wait for an approval", counts.approvals, books.asking),
         ("in doubt", counts.doubtful, books.doubtful),
+        ("that are suspended", counts.suspended, books.suspended),
     ]
 }
 

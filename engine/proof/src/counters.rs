@@ -19,6 +19,8 @@ struct Share {
     active: u64,
     ready: u64,
     queued: u64,
+    deadlines: u64,
+    suspended: u64,
     alarms: u64,
 }
 
@@ -62,7 +64,9 @@ impl Counters {
             ("tasks that are active", u64::from(totals.active_tasks), sum.active),
             ("tasks that are ready", totals.ready.len() as u64, sum.ready),
             ("tasks with calls that have not begun", totals.waiting_for_calls.len() as u64, sum.queued),
-            ("deadlines", totals.deadlines.len() as u64, sum.alarms),
+            ("deadlines", totals.deadlines.len() as u64, sum.deadlines),
+            ("suspended calls", u64::from(totals.suspended_calls), sum.suspended),
+            ("moments of calls", totals.alarms.len() as u64, sum.alarms),
             ("stretches of work", u64::from(totals.active_since.is_some()), u64::from(sum.active > 0)),
         ];
         let miscounted = counts.into_iter().filter(|(_, number, count)| number != count);
@@ -71,9 +75,9 @@ impl Counters {
 }
 
 impl Share {
-    fn numbers(&mut self) -> [&mut u64; 6] {
-        let Self { agents, people, active, ready, queued, alarms } = self;
-        [agents, people, active, ready, queued, alarms]
+    fn numbers(&mut self) -> [&mut u64; 8] {
+        let Self { agents, people, active, ready, queued, deadlines, suspended, alarms } = self;
+        [agents, people, active, ready, queued, deadlines, suspended, alarms]
     }
 
     /// Counts `new` in place of `old`, which was counted before.
@@ -108,7 +112,11 @@ fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
     }
     // The deadline of an escalated question has passed already.
     let deadline = task.deadline.filter(|_| task.phase.escalated().is_none());
-    share.alarms = u64::from(deadline.is_some());
+    share.deadlines = u64::from(deadline.is_some());
+    for call in task.calls() {
+        share.suspended += u64::from(call.stage == CallStage::Suspended);
+        share.alarms += u64::from(call.alarm().is_some());
+    }
     if let Some(deadline) = deadline
         && !totals.deadlines.contains(&(deadline, task.id.clone()))
     {
@@ -127,18 +135,20 @@ fn miscounted_calls(task: &Task) -> Vec<String> {
     miscounted.map(|(what, number, count)| format!("{} counts {number} calls {what}, not {count}", task.id)).collect()
 }
 
-fn of_turn(calls: &OpenCalls) -> [(&'static str, u32, u32); 7] {
+fn of_turn(calls: &OpenCalls) -> [(&'static str, u32, u32); 9] {
     let mut counted = Counts::default();
     for call in calls.iter().filter(|call| !call.is_finished()) {
         counted.unfinished += 1;
         match call.stage {
             CallStage::Waiting | CallStage::Approval if call.is_function() => counted.waiting_functions += 1,
+            CallStage::Running { .. } if call.is_calling() => counted.calling += 1,
             CallStage::Running { writes } if call.is_function() => {
                 counted.running_functions += 1;
                 counted.running_writers += u32::from(writes);
             }
             CallStage::Running { .. } => counted.awaited += 1,
             CallStage::Doubt => counted.doubtful += 1,
+            CallStage::Suspended => counted.suspended += 1,
             CallStage::Waiting | CallStage::Approval | CallStage::Refused | CallStage::Finished(_) => {}
         }
         counted.approvals += u32::from(call.stage == CallStage::Approval);
@@ -148,9 +158,11 @@ fn of_turn(calls: &OpenCalls) -> [(&'static str, u32, u32); 7] {
         ("without a result", counts.unfinished, counted.unfinished),
         ("of functions that have not begun", counts.waiting_functions, counted.waiting_functions),
         ("of functions that run", counts.running_functions, counted.running_functions),
+        ("whose code waits for calls", counts.calling, counted.calling),
         ("of functions that run and write", counts.running_writers, counted.running_writers),
         ("that others work on", counts.awaited, counted.awaited),
         ("that wait for an approval", counts.approvals, counted.approvals),
         ("in doubt", counts.doubtful, counted.doubtful),
+        ("that are suspended", counts.suspended, counted.suspended),
     ]
 }

@@ -36,6 +36,11 @@ fn begun(recorded: &Recorded) -> Option<&CallId> {
 fn executed(effect: &Effect) -> Option<&CallId> {
     match effect {
         Effect::Execute { call, .. } => Some(call),
-        Effect::Prompt { .. } | Effect::AskPerson { .. } | Effect::Stop { .. } | Effect::EndRun => None,
+        Effect::Prompt { .. }
+        | Effect::Return { .. }
+        | Effect::StopCall { .. }
+        | Effect::AskPerson { .. }
+        | Effect::Stop { .. }
+        | Effect::EndRun => None,
     }
 }

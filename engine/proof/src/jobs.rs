@@ -8,11 +8,12 @@ use std::time::Duration;
 use baton_types::call::AfterExecution;
 use baton_types::config::{
     Agent, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor,
-    Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
+    Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, OpenTasks, ProvidedModel,
+    Summary, TaskAction, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
-use baton_types::limits::Limits;
+use baton_types::limits::{Limits, SessionLimits};
 use baton_types::model::{Offer, ToolDefinition};
 use baton_types::money::Price;
 use baton_types::tool_type::ToolType;
@@ -23,6 +24,7 @@ pub struct JobDraft {
     agents: Vec<AgentDraft>,
     tools: Vec<ToolDraft>,
     limits: Limits,
+    session_limits: SessionLimits,
     prices: BTreeMap<String, Price>,
     fallbacks: BTreeMap<String, Vec<String>>,
     modalities: BTreeMap<String, Modalities>,
@@ -39,6 +41,8 @@ pub struct AgentDraft {
     on_text: OnText,
     master: MasterRule,
     join: Join,
+    open_tasks: OpenTasks,
+    tell_limits: bool,
     summary: Summary,
     approvals: BTreeMap<ToolId, Approver>,
     configurations: BTreeMap<String, String>,
@@ -62,10 +66,15 @@ pub struct ToolDraft {
     agent: Option<String>,
     limits: Limits,
     context: CalleeContext,
+    background: bool,
+    follow_up: bool,
     on_failure: OnFailure,
     approval: Option<Approver>,
     on_unknown_outcome: OnUnknownOutcome,
     describes_tools: bool,
+    manages_tasks: Option<TaskAction>,
+    suspends: bool,
+    calls: Vec<String>,
 }
 
 /// Returns a job whose first agent is the root's.
@@ -74,6 +83,7 @@ pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
         agents: agents.into_iter().collect(),
         tools: Vec::new(),
         limits: Limits::default(),
+        session_limits: SessionLimits::default(),
         prices: BTreeMap::new(),
         fallbacks: BTreeMap::new(),
         modalities: BTreeMap::new(),
@@ -91,6 +101,8 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
         on_text: OnText::Handoff,
         master: MasterRule::Caller,
         join: Join::All,
+        open_tasks: OpenTasks::Wait,
+        tell_limits: false,
         summary: Summary::Digest,
         approvals: BTreeMap::new(),
         configurations: BTreeMap::new(),
@@ -145,6 +157,18 @@ impl AgentDraft {
         self
     }
 
+    /// Lets its tasks end before their background tasks, which are cancelled.
+    pub fn cancels_open_tasks(mut self) -> Self {
+        self.open_tasks = OpenTasks::Cancel;
+        self
+    }
+
+    /// Lets its requests end with what is left of its limits.
+    pub fn tells_limits(mut self) -> Self {
+        self.tell_limits = true;
+        self
+    }
+
     /// Lets its model write the summary of older turns.
     pub fn summarises(mut self) -> Self {
         self.summary = Summary::Model;
@@ -195,10 +219,15 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
         agent: None,
         limits: Limits::default(),
         context: CalleeContext::default(),
+        background: false,
+        follow_up: false,
         on_failure: OnFailure::Return,
         approval: None,
         on_unknown_outcome: OnUnknownOutcome::Return,
         describes_tools: false,
+        manages_tasks: None,
+        suspends: false,
+        calls: Vec::new(),
     }
 }
 
@@ -241,6 +270,42 @@ impl ToolDraft {
     pub fn describing(mut self) -> Self {
         self.input = json!({"type": "object", "properties": {"tools": {"type": "array", "items": {"type": "string"}}}});
         self.describes_tools = true;
+        self
+    }
+
+    /// Lets its calls delegate without waiting: their input has `wait`.
+    pub fn in_background(mut self) -> Self {
+        self.input["properties"]["wait"] = json!({"type": "boolean"});
+        self.background = true;
+        self
+    }
+
+    /// Lets its calls continue the conversations of earlier tasks: their input has `continues`.
+    pub fn follows_up(mut self) -> Self {
+        self.input["properties"]["continues"] = json!({"type": "string"});
+        self.follow_up = true;
+        self
+    }
+
+    /// Lets its calls manage the tasks below the calling one.
+    pub fn manages(mut self, action: TaskAction) -> Self {
+        self.input = json!({"type": "object", "properties": {
+            "task": {"type": "string"}, "tasks": {"type": "array", "items": {"type": "string"}},
+            "until": {"enum": ["all", "any"]}, "message": {"type": "string"}, "reason": {"type": "string"},
+        }});
+        self.manages_tasks = Some(action);
+        self
+    }
+
+    /// Lets its code end before its result is there.
+    pub fn suspending(mut self) -> Self {
+        self.suspends = true;
+        self
+    }
+
+    /// Lets its code call these tools; `*` for every tool that the calling agent was granted.
+    pub fn calls(mut self, tools: &[&str]) -> Self {
+        self.calls = tools.iter().map(|tool| (*tool).to_owned()).collect();
         self
     }
 
@@ -311,12 +376,18 @@ impl ToolDraft {
             writes: self.writes,
             after: self.after,
             controls_flow: false,
+            suspends: self.suspends,
+            calls: self.calls.clone(),
             describes_tools: self.describes_tools,
+            manages_tasks: self.manages_tasks,
+            runs_programs: false,
             timeout: Duration::from_mins(1),
             idle: None,
             agent: self.agent.as_deref().map(AgentId::from),
             limits: self.limits.clone(),
             context: self.context,
+            background: self.background,
+            follow_up: self.follow_up,
             on_failure: self.on_failure,
             approval: self.approval,
             on_unknown_outcome: self.on_unknown_outcome,
@@ -403,6 +474,12 @@ impl JobDraft {
         self
     }
 
+    /// Limits of a run and of those that it continues, together.
+    pub fn session_limits(mut self, limits: SessionLimits) -> Self {
+        self.session_limits = limits;
+        self
+    }
+
     /// Sets the price of the model named `model` (default: free).
     pub fn price(mut self, model: &str, price: Price) -> Self {
         self.prices.insert(model.to_owned(), price);
@@ -452,6 +529,7 @@ impl JobDraft {
                 summary_model: None,
                 outage: None,
                 limits: self.limits.or(&Limits::run_defaults()),
+                session_limits: self.session_limits.clone(),
             },
             agents: agents.collect(),
             tools,
@@ -500,9 +578,12 @@ impl AgentDraft {
             description: format!("{} works.", self.id),
             model: self.model.clone(),
             system_prompt: self.system_prompt.clone(),
+            program: None,
             on_text: self.on_text,
             master: self.master,
             join: self.join,
+            open_tasks: self.open_tasks,
+            tell_limits: self.tell_limits,
             summary: self.summary,
             approvals: self.approvals.clone(),
             configurations: self

@@ -11,7 +11,8 @@ mod entries;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::approval::ArgumentMatch;
+use baton_types::call::{CallResult, CallStatus, ModelCall, Suspension};
 use baton_types::config::{Agent, Configs, Tool};
 use baton_types::document::DocumentRef;
 use baton_types::entry::{Concern, FinalState, Holder, QuestionEnd, Recorded, TaskCreated};
@@ -19,7 +20,8 @@ use baton_types::id::{CallId, ContentHash, TaskId};
 use baton_types::model::Usage;
 use baton_types::money::{Money, Price};
 use baton_types::time::Timestamp;
-use baton_types::tool_type::ToolType;
+
+use baton_types::tool_type::{Then, ToolType};
 
 use self::counts::Counts;
 use crate::finding::{Finding, Invariant};
@@ -45,6 +47,8 @@ pub struct Ledger {
     pub heads: BTreeMap<String, u32>,
     /// The contents that versions of documents name, with their sizes.
     pub contents: BTreeMap<ContentHash, u64>,
+    /// The classes of calls that people approved: each by its call, with the hash of the tool.
+    classes: Vec<(CallId, ContentHash, Vec<ArgumentMatch>)>,
     /// Whether the run has ended.
     pub run_ended: bool,
     /// The root task: the newest one, if the run continues another.
@@ -63,6 +67,8 @@ pub struct Ledger {
     prices: BTreeMap<String, Price>,
     /// Calls that were not refused, without handoffs.
     pub calls_made: u32,
+    /// Turns, calls, tokens and picodollars that the earlier runs of the session used.
+    pub(crate) before: (u32, u32, u64, u128),
     /// The number of requested turns. A turn requested again after a crash counts once.
     pub turns: u32,
     /// The number of model answers.
@@ -145,6 +151,20 @@ pub struct TaskBook {
     arrived_conflicts: Vec<DocumentRef>,
     /// Documents written for outputs that the next request has no room for.
     kept: Vec<DocumentRef>,
+    /// Documents of background tasks that ended while a request was open. The next turn's request shows them.
+    received: Vec<DocumentRef>,
+    /// The background tasks that it began and that have not ended.
+    pub(crate) background: BTreeSet<TaskId>,
+    /// Its background tasks that have ended, and whose results no request has shown yet.
+    unseen: BTreeSet<TaskId>,
+    /// Whether the caller of this background task knows its end.
+    reported: bool,
+    /// Whether its agent waits for background tasks without a call.
+    pub(crate) rests: bool,
+    /// Whether its newest turn is its last one.
+    last_turn: bool,
+    /// Whether background tasks of it were closed before its end.
+    closed_background: bool,
     /// Somebody cancelled it.
     cancelled: bool,
     /// The number of the question that it is.
@@ -182,8 +202,12 @@ pub struct CallBook {
     pub task: TaskId,
     /// The tool that it names.
     pub tool: String,
-    /// As the model made it.
+    /// As the model or the code made it.
     asked: Arc<ModelCall>,
+    /// The call whose code made it.
+    pub outer: Option<CallId>,
+    /// The number of calls without a result that its code made.
+    pub open_inner: u32,
     /// Entry of its start, and the type of its tool.
     pub started: Option<(u64, ToolType)>,
     /// The documents that were attached when it started.
@@ -204,6 +228,8 @@ pub struct CallBook {
     pub failed_attempts: u32,
     /// When the next one is to begin.
     pub retry_at: Option<Timestamp>,
+    /// The moment and the output that it waits for, once it is suspended.
+    pub suspension: Option<Suspension>,
     /// The status of its result.
     pub status: Option<CallStatus>,
     /// The result.
@@ -263,9 +289,66 @@ impl CallBook {
         !self.is_finished() && !self.approved && matches!(self.question, Some((_, Concern::Approval { .. })))
     }
 
+    /// Returns the books of a call that was just made.
+    fn new(task: TaskId, asked: Arc<ModelCall>, outer: Option<CallId>) -> Self {
+        Self {
+            task,
+            tool: asked.tool.clone(),
+            asked,
+            outer,
+            open_inner: 0,
+            started: None,
+            attached: Vec::new(),
+            created: false,
+            worked_on_by: None,
+            question: None,
+            approved: false,
+            approvals: 0,
+            call_hash: None,
+            failed_attempts: 0,
+            retry_at: None,
+            suspension: None,
+            status: None,
+            result: None,
+            refused: false,
+            closed: false,
+            wrote: Vec::new(),
+            sent: false,
+            counted: Counts::default(),
+        }
+    }
+
+    /// Whether it is a function that runs, or that waits for calls of its code.
+    pub fn has_code(&self) -> bool {
+        self.runs() || self.is_calling()
+    }
+
+    /// Whether its code waits for calls that it made.
+    pub fn is_calling(&self) -> bool {
+        self.open_inner > 0 && self.is_begun()
+    }
+
     /// Whether it is a function that runs.
     pub fn runs(&self) -> bool {
-        !self.is_finished() && !self.is_doubtful() && self.started.is_some_and(|(_, tool_type)| tool_type.behavior().runs_code)
+        self.open_inner == 0 && self.is_begun()
+    }
+
+    fn is_begun(&self) -> bool {
+        !self.is_finished()
+            && !self.is_doubtful()
+            && self.suspension.is_none()
+            && self.started.is_some_and(|(_, tool_type)| tool_type.behavior().runs_code)
+    }
+
+    /// Whether it waits for background tasks.
+    pub(crate) fn waits_for_tasks(&self) -> bool {
+        let is_plain = |tool_type: ToolType| !tool_type.behavior().runs_code && !tool_type.behavior().creates_task;
+        !self.is_finished() && self.started.is_some_and(|(_, tool_type)| is_plain(tool_type))
+    }
+
+    /// Whether its code has ended and its result is still to come.
+    pub fn is_suspended(&self) -> bool {
+        !self.is_finished() && self.suspension.is_some()
     }
 }
 
@@ -284,6 +367,7 @@ impl Ledger {
             questions: BTreeMap::new(),
             heads: BTreeMap::new(),
             contents: BTreeMap::new(),
+            classes: Vec::new(),
             run_ended: false,
             root: TaskId::root(),
             follow_up: None,
@@ -293,6 +377,7 @@ impl Ledger {
             unpriced: 0,
             prices: BTreeMap::new(),
             calls_made: 0,
+            before: (0, 0, 0, 0),
             turns: 0,
             answers: 0,
             takeovers: 0,
@@ -356,8 +441,28 @@ impl Ledger {
         }
     }
 
+    /// Whether a call of `tool` by `task` must be approved: the rules of its agent and of all agents above bind it.
+    fn needs_approval(&self, task: &TaskId, tool: &Tool) -> bool {
+        let binds = |above: &TaskId| self.agent_of(above).is_some_and(|agent| agent.approvals.contains_key(&tool.id));
+        let is_handoff = tool.tool_type.behavior().then == Then::Stop;
+        self.agent_of(task).is_some_and(|agent| agent.approver(tool).is_some()) || (!is_handoff && self.above(task).any(binds))
+    }
+
     fn tool(&self, id: &str) -> Option<&Arc<Tool>> {
         self.configs.tools.get(id)
+    }
+
+    /// Returns the tool `name` if `call` of `task` may be of it: its agent was granted it, or the config of the tool whose code
+    /// made the call names it.
+    fn granted(&self, task: &TaskId, call: &CallId, name: &str) -> Option<&Arc<Tool>> {
+        let agent = self.agent_of(task)?;
+        let outer = self.calls.get(call).and_then(|call| call.outer.as_ref());
+        let Some(outer) = outer.and_then(|outer| self.calls.get(outer)) else { return agent.tools.get(name) };
+        let calls = &self.tool(&outer.tool)?.calls;
+        if calls.iter().any(|called| called == name) {
+            return self.tool(name);
+        }
+        calls.iter().any(|called| called == "*").then(|| agent.tools.get(name)).flatten()
     }
 
     /// Whether there is such a version.

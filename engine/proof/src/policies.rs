@@ -17,7 +17,8 @@ impl Ledger {
         let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
         for id in touched {
             let Some(agent) = self.tasks.get(&id).and_then(|book| living_agent(book, &configs)) else { continue };
-            let undecided = join_holds(self.counts(&id), agent.join);
+            // Delegations act after the functions of their turn. A repeated one may have its result before.
+            let undecided = self.counts(&id).have_functions() || join_holds(self.counts(&id), agent.join);
             self.rule(undecided, Invariant::EndingWakesTheCaller, || format!("{id} waits for {}, which is decided", agent.join));
         }
         let calls: Vec<CallId> = self.touched_calls.iter().cloned().collect();
@@ -53,11 +54,18 @@ impl Ledger {
     pub(crate) fn can_only_wait(&self, id: &TaskId) -> bool {
         let Some(book) = self.tasks.get(id) else { return false };
         let counts = book.counts;
+        if book.rests {
+            return true;
+        }
         if counts.running > 0 {
             return false;
         }
         if counts.doubtful > 0 {
             return true;
+        }
+        if counts.calling > 0 {
+            // The model's own calls behind that call wait for it.
+            return counts.inner_unstarted == 0 && counts.others_work();
         }
         match book.unstarted.values().next() {
             Some(next) => self.calls.get(next).is_some_and(CallBook::asks),
@@ -80,6 +88,7 @@ fn join_holds(counts: Counts, join: Join) -> bool {
     let needed = match join {
         Join::All => return true,
         Join::FirstSuccess => 1,
+        Join::FailFast => delegations,
         Join::Quorum(least) if least > delegations => return true,
         Join::Quorum(least) => least,
     };

@@ -5,13 +5,13 @@
 
 use std::fmt::Write as _;
 
-use baton_types::call::{AfterExecution, CallError, CallResult, ModelCall};
+use baton_types::call::{AfterExecution, CallError, CallResult, ModelCall, Suspension};
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::entry::{
-    BudgetSettled, Bundle, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict,
-    Control, ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered, ModelRequested, Notice, OnDeadline,
-    Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated,
-    TaskEnded, TaskKind, Waited,
+    BudgetSettled, Bundle, CallApproved, CallAskedModel, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended,
+    Compacted, Concern, Conflict, Control, ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered,
+    ModelRequested, Notice, OnDeadline, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted,
+    Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, TaskReported, Waited,
 };
 use baton_types::id::TaskId;
 use baton_types::json::Json;
@@ -49,6 +49,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             says_result_schema: _says_result_schema,
             steers,
             notice,
+            limits_left,
             pointers,
             conflicts,
             kept,
@@ -63,7 +64,8 @@ pub fn line(entry: &Entry) -> Option<String> {
                 format!(" [{} results and {} records in {document}]", results.len(), documents.len())
             });
             let kept = format!("{}{kept}{}", conflicts.concat(), bundle.unwrap_or_default());
-            let notice = notice.as_ref().map(notice_text).unwrap_or_default();
+            let left = limits_left.clone().map(|left| notice_text(&Notice::LimitsLeft(left)));
+            let notice = notice.as_ref().map(notice_text).into_iter().chain(left).collect::<String>();
             format!("{task} turn {turn} asked{steers}{notice}{pointers}{kept}")
         }
         Entry::FellBack(fell) => {
@@ -103,10 +105,22 @@ pub fn line(entry: &Entry) -> Option<String> {
                 &**asked;
             format!("{} asks {model} ({})", by.call, by.request)
         }
-        Entry::CallApproved(CallApproved { task: _task, call, tool, call_hash: _binds }) => format!("{call} {tool} approved"),
+        Entry::CallApproved(CallApproved { task: _task, call, tool, call_hash: _binds, input, class, by_class }) => {
+            let input = input.as_ref().map(|input| format!(" with {}", input.text())).unwrap_or_default();
+            let class: Vec<String> = class.iter().map(|condition| format!(" [also where {condition}]")).collect();
+            let by_class = by_class.as_ref().map(|call| format!(" by the class of {call}")).unwrap_or_default();
+            format!("{call} {tool} approved{by_class}{input}{}", class.concat())
+        }
         Entry::CallStarted(CallStarted { task: _task, call, tool, tool_type: _tool_type, documents, target }) => {
             let target = target.as_ref().map(|target| format!(" → {target}")).unwrap_or_default();
             format!("{call} {tool} started{target}{}", document_list(documents))
+        }
+        Entry::CallMade(CallMade { task: _task, call, asked }) => format!("{call} {} made", asked.tool),
+        Entry::CallSuspended(suspended) => {
+            let CallSuspended { task: _task, call, tool, suspension: Suspension { until, output } } = &**suspended;
+            let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+            let output = output.as_ref().map(|output| format!(", then {}", output.text())).unwrap_or_default();
+            format!("{call} {tool} suspended{until}{output}")
         }
         Entry::CallFinished(CallFinished {
             task: _task,
@@ -116,6 +130,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             result,
             after,
             repeat,
+            delivered_by,
             result_of,
             said,
             conflicts,
@@ -128,6 +143,9 @@ pub fn line(entry: &Entry) -> Option<String> {
             if *after == AfterExecution::Terminate {
                 line.push_str(" [terminate]");
             }
+            if let Some(by) = delivered_by {
+                let _ = write!(line, " [by {by}]");
+            }
             if let Some(earlier) = result_of {
                 let _ = write!(line, " [of {earlier}]");
             }
@@ -138,9 +156,7 @@ pub fn line(entry: &Entry) -> Option<String> {
                 let base = base.map_or_else(|| "nothing".to_owned(), |base| format!("v{base}"));
                 let _ = write!(line, " (knew {base} of {path}, current is v{current})");
             }
-            for Said { asker, question, answer } in said {
-                let _ = write!(line, " (answered {asker}: {question:?} {})", answer.text());
-            }
+            line.push_str(&said_list(said));
             line
         }
         Entry::DocumentWritten(version) => document_written(version),
@@ -178,10 +194,20 @@ pub fn line(entry: &Entry) -> Option<String> {
             let retried = if retry_at.is_some() { ", to be tried again" } else { "" };
             format!("{task} {}: {}{}{retried}", state.as_str(), result_text(result), limit_text(*limit))
         }
+        Entry::TaskReported(reported) => {
+            let TaskReported { task, call, tool: _tool, ended, result, said } = &**reported;
+            format!("{task} learns the end of {ended}, begun by {call}: {}{}", result_text(result), said_list(said))
+        }
         Entry::RunEnded(RunEnded { state, status, limit }) => {
             format!("run {} ({}){}", state.as_str(), status.as_str(), limit_text(*limit))
         }
     })
+}
+
+/// Returns the questions and answers on an agent's behalf.
+fn said_list(said: &[Said]) -> String {
+    let one = |Said { asker, question, answer }: &Said| format!(" (answered {asker}: {question:?} {})", answer.text());
+    said.iter().map(one).collect()
 }
 
 fn run_started(started: &RunStarted) -> String {
@@ -231,6 +257,7 @@ fn task_created(created: &TaskCreated) -> String {
         master,
         answers_for,
         begins_from,
+        background,
         request,
         documents,
         depth: _depth,
@@ -258,6 +285,9 @@ fn task_created(created: &TaskCreated) -> String {
     }
     if let Some(earlier) = begins_from {
         let _ = write!(line, " after the conversation of {earlier}");
+    }
+    if *background {
+        line.push_str(" in the background");
     }
     if !answer_schema.is_null() && concern.is_none() {
         let _ = write!(line, " schema {}", answer_schema.text());
@@ -328,6 +358,7 @@ fn notice_text(notice: &Notice) -> String {
         Notice::Summarise { through_turn } => format!(" [summarise through turn {through_turn}]"),
         Notice::LastTurn { limit } => format!(" [last turn: {}]", limit.as_str()),
         Notice::Steer { text } => format!(" [steer {text:?}]"),
+        Notice::LimitsLeft(_) | Notice::InputChanged(_) => format!(" [{}]", notice.text()),
     }
 }
 

@@ -1,12 +1,15 @@
 //! Random jobs of any shape, and what their models and tools say: one chance names all of it.
 
-use baton_types::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
-use baton_types::config::{Approver, EffectClass, Join, OnFailure, Retry};
+use std::time::Duration;
+
+use baton_types::call::{AfterExecution, CallStatus, ErrorCode, ModelCall, Suspension};
+use baton_types::config::{Approver, EffectClass, Join, OnFailure, Retry, TaskAction};
 use baton_types::document::DocumentRef;
 use baton_types::event::Outcome;
-use baton_types::limits::Limits;
+use baton_types::limits::{Limits, SessionLimits};
 use baton_types::model::{FinishReason, ModelTurn, Usage};
 use baton_types::money::{Money, Price};
+use baton_types::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::jobs::{AgentDraft, JobDraft, ToolDraft, agent, function, job, note};
@@ -19,7 +22,17 @@ use crate::script::{
 const PATHS: [&str; 4] = ["a.md", "b.csv", "c.json", "missing.md"];
 const APPROVERS: [Approver; 2] = [Approver::Master, Approver::Person];
 /// The tools of the jobs.
-pub const TOOLS: [&str; 6] = ["work", "look", "once", "save", "jot", "last"];
+pub const TOOLS: [&str; 7] = ["work", "look", "once", "save", "jot", "plan", "last"];
+
+/// The tools that manage tasks.
+const MANAGING: [(&str, TaskAction); 4] = [
+    ("await_tasks", TaskAction::Wait),
+    ("see_tasks", TaskAction::List),
+    ("tell_task", TaskAction::Steer),
+    ("end_task", TaskAction::Cancel),
+];
+/// Ids that tasks near the root may have.
+const TASKS: [&str; 6] = ["0/1.1", "0/1.2", "0/2.1", "0/2.2", "0/1.1/1.1", "0/3.1"];
 
 /// Returns a number between `low` and `high`, or no limit at all once in `rarely`.
 fn perhaps(random: &mut Random, rarely: usize, low: usize, high: usize) -> Option<u64> {
@@ -56,12 +69,23 @@ fn random_limits(random: &mut Random, generous: bool) -> Limits {
     }
 }
 
+/// Limits that a session of some runs reaches and others do not; mostly none.
+fn random_session_limits(random: &mut Random) -> SessionLimits {
+    SessionLimits {
+        turns: if random.once_in(6) { Some(1 + random.below(60) as u32) } else { None },
+        calls: if random.once_in(8) { Some(random.below(60) as u32) } else { None },
+        tokens: if random.once_in(8) { Some(1_000 + random.below(60_000) as u64) } else { None },
+        cost_usd: if random.once_in(8) { Some(random_usd(random, 100_000)) } else { None },
+    }
+}
+
 fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool) -> AgentDraft {
     let mut tools: Vec<String> = TOOLS.iter().filter(|_| generous || !random.once_in(3)).map(|tool| (*tool).to_owned()).collect();
     tools.extend((0..agents).filter(|_| generous || !random.once_in(3)).map(|other| format!("route_to_agent{other}")));
     if generous || !random.once_in(3) {
         tools.push("ask_master".to_owned());
     }
+    tools.extend(MANAGING.iter().filter(|_| !random.once_in(3)).map(|(tool, _)| (*tool).to_owned()));
     let mut draft = agent(&format!("agent{index}"), &tools.join(" "))
         .limits(random_limits(random, generous))
         .settings(json!({"max_tokens": 20 + random.below(200)}));
@@ -77,20 +101,33 @@ fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool
     if random.once_in(2) {
         draft = draft.universal();
     }
+    if random.once_in(4) {
+        draft = draft.cancels_open_tasks();
+    }
     if random.once_in(6) {
         let tool = *random.pick(&["handoff", "look", "route_to_agent0"]);
         draft = draft.needs_approval(tool, *random.pick(&APPROVERS));
     }
-    draft.join(*random.pick(&[Join::All, Join::All, Join::FirstSuccess, Join::Quorum(2), Join::Quorum(3)]))
+    if random.once_in(3) {
+        draft = draft.tells_limits();
+    }
+    draft.join(*random.pick(&[Join::All, Join::FailFast, Join::FirstSuccess, Join::Quorum(2), Join::Quorum(3)]))
 }
 
-/// Delegations to some of the agents are tried again, at once or later; to some an approval leads; some take the conversation
-/// of the caller along.
+/// Delegations to some of the agents are tried again, at once or later; others may be in the background; to some an approval
+/// leads; some take the conversation of the caller along.
 fn random_routes(random: &mut Random, agents: usize) -> Vec<ToolDraft> {
     let mut routes = Vec::new();
-    for index in (0..agents).filter(|_| random.once_in(3)).collect::<Vec<_>>() {
-        let retry = Retry { times: 1 + random.below(3) as u32, backoff_seconds: random.below(3) as u32 * 7 };
-        let route = ToolDraft::route(&format!("agent{index}")).on_failure(OnFailure::Retry(retry));
+    for index in 0..agents {
+        let route = ToolDraft::route(&format!("agent{index}"));
+        let route = match random.below(4) {
+            0 | 1 => {
+                let retry = Retry { times: 1 + random.below(3) as u32, backoff_seconds: random.below(3) as u32 * 7 };
+                route.on_failure(OnFailure::Retry(retry))
+            }
+            2 => route.in_background().follows_up(),
+            _ => continue,
+        };
         let route = if random.once_in(3) { route.forks_context() } else { route };
         routes.push(perhaps_approved(random, route));
     }
@@ -103,7 +140,7 @@ fn perhaps_approved(random: &mut Random, tool: ToolDraft) -> ToolDraft {
 
 fn perhaps_asked(random: &mut Random, tool: ToolDraft) -> ToolDraft {
     let tool = perhaps_approved(random, tool);
-    if random.once_in(2) { tool.asks_what_became_of_it() } else { tool }
+    if random.once_in(4) { tool } else { tool.asks_what_became_of_it() }
 }
 
 /// Returns a job of one to four agents; half of them have room for many tasks, the others run into every limit.
@@ -131,14 +168,17 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
     job(drafts)
         .tools(random_routes(random, agents))
         .tools([
-            perhaps_approved(random, function("work").effect(EffectClass::Idempotent)),
-            function("look").effect(EffectClass::Pure),
-            perhaps_asked(random, function("once").effect(EffectClass::AtMostOnce)),
+            perhaps_approved(random, function("work").effect(EffectClass::Idempotent).suspending()),
+            function("look").effect(EffectClass::Pure).suspending(),
+            perhaps_asked(random, function("once").effect(EffectClass::AtMostOnce).suspending()),
             perhaps_approved(random, function("save").effect(EffectClass::Keyed).writing()),
             note("jot"),
+            perhaps_approved(random, function("plan").effect(EffectClass::Pure).calls(&["*", "once"])),
             function("last").after(AfterExecution::Terminate),
         ])
+        .tools(MANAGING.map(|(tool, action)| note(tool).manages(action)))
         .limits(limits)
+        .session_limits(random_session_limits(random))
         .price("script", price())
         .price("second", Price { output: Money::from_picos(9), ..price() })
         .price("third", price())
@@ -168,16 +208,23 @@ fn random_call(random: &mut Random) -> ModelCall {
     let mark = random.below(3).to_string();
     // `last`, which ends the task, is rarely called.
     let tools = if random.once_in(6) { TOOLS.len() } else { TOOLS.len() - 1 };
-    let called = match random.below(16) {
+    let called = match random.below(17) {
         0..=4 => call(TOOLS[random.below(tools)], &mark),
         5..=8 => {
-            let request = json!({"request": mark, "documents": random_paths(random)});
+            let mut request = json!({"request": mark, "documents": random_paths(random)});
+            if random.once_in(4) {
+                request["wait"] = json!(false);
+            }
+            if random.once_in(12) {
+                request["continues"] = json!(random.pick(&TASKS));
+            }
             call_with(&format!("route_to_agent{}", random.below(4)), request)
         }
         9 | 10 => random_question(random),
         11 | 12 => handoff_with(mark, &random_paths(random)),
         13 => call_with("work", json!({"x": 1})),
         14 => malformed("work"),
+        15 => random_management(random),
         _ => call("nothing", &mark),
     };
     let called = if random.once_in(3) { with_id(&random.below(4).to_string(), called) } else { called };
@@ -187,6 +234,15 @@ fn random_call(random: &mut Random) -> ModelCall {
         4 => then(called, AfterExecution::Suspend),
         _ => called,
     }
+}
+
+fn random_management(random: &mut Random) -> ModelCall {
+    let (tool, _) = *random.pick(&MANAGING);
+    let mut input = json!({"task": random.pick(&TASKS), "message": "more", "until": random.pick(&["all", "any"])});
+    if random.once_in(3) {
+        input["tasks"] = json!([random.pick(&TASKS), random.pick(&TASKS)]);
+    }
+    call_with(tool, input)
 }
 
 fn random_question(random: &mut Random) -> ModelCall {
@@ -209,6 +265,8 @@ pub fn any_decision(random: &mut Random) -> Value {
         .pick(&[
             json!({"approved": true}),
             json!({"approved": true, "reason": "it is fine"}),
+            json!({"approved": true, "input": {"request": "something else"}}),
+            json!({"approved": true, "class": [{"pointer": "/x", "prefix": ""}]}),
             json!({"approved": false, "reason": "not now"}),
             json!({"outcome": "done", "output": 1}),
             json!({"outcome": "not_done", "note": "nothing came"}),
@@ -272,19 +330,29 @@ pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
     outcome
 }
 
+/// Returns what a suspended call waits for from `now` on: a moment with the same output each time, or sometimes a delivery.
+pub fn any_suspension(random: &mut Random, now: Timestamp, straight: bool) -> Suspension {
+    let until = now.plus(Duration::from_secs(1 + random.below(120) as u64));
+    if straight || random.once_in(2) {
+        return Suspension { until: Some(until), output: Some(json!(random.below(1_000)).into()) };
+    }
+    Suspension { until: random.once_in(2).then_some(until), output: None }
+}
+
 /// Returns a job in which one thing happens at a time, so that no schedule and no crash can change what comes out.
 pub fn straight_job(random: &mut Random) -> JobDraft {
     let agents = 2 + random.below(3);
     let tools = |index: usize| {
         let routes = (index + 1..agents).map(|other| format!("route_to_agent{other}"));
-        routes.chain(["work look save jot ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
+        routes.chain(["work look save jot plan ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
     };
     let drafts = (0..agents).map(|index| agent(&format!("agent{index}"), &tools(index)));
     job(drafts).tools([
-        function("work").effect(EffectClass::Idempotent),
+        function("work").effect(EffectClass::Idempotent).suspending(),
         function("look").effect(EffectClass::Pure),
         function("save").effect(EffectClass::Keyed).writing(),
         note("jot"),
+        function("plan").effect(EffectClass::Pure).calls(&["*"]),
     ])
 }
 
@@ -297,16 +365,43 @@ pub fn straight_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if prompted.turn as usize > 3 + random.below(3) {
         return Ok(turn([handoff_with(mark, &["a.md"])]));
     }
-    Ok(turn([match random.below(8) {
-        0 => call("work", &mark),
-        1 => call("look", &mark),
-        2 | 3 => call("save", &mark),
-        4 => call("jot", &mark),
+    Ok(turn([straight_call(random, &mark)]))
+}
+
+fn straight_call(random: &mut Random, mark: &str) -> ModelCall {
+    match random.below(9) {
+        0 => call("work", mark),
+        1 => call("look", mark),
+        2 | 3 => call("save", mark),
+        4 => call("jot", mark),
         5 => call_with("ask_master", json!({"question": mark})),
+        6 => call("plan", mark),
         // An agent that was not granted this one, or that does not exist, is refused. The refusal must be the same
         // each time.
-        _ => route_with(&format!("agent{}", 1 + random.below(4)), &mark, &["a.md"]),
-    }]))
+        _ => route_with(&format!("agent{}", 1 + random.below(4)), mark, &["a.md"]),
+    }
+}
+
+/// The calls of code, and when it makes them: the same each time.
+pub struct CodeShape {
+    /// The calls that it makes, in order.
+    pub calls: Vec<ModelCall>,
+    /// Whether it makes the next call once the one before has its result, and not all of them at once.
+    pub one_by_one: bool,
+    /// Whether it ends although calls that it made have no result.
+    pub leaves_early: bool,
+}
+
+/// Returns what the code of a call does. `random` must be seeded by the call.
+pub fn code_shape(random: &mut Random, straight: bool) -> CodeShape {
+    let count = random.below(4);
+    let call = |random: &mut Random, number: usize| {
+        let asked = if straight { straight_call(random, &format!("inner {number}")) } else { random_call(random) };
+        ModelCall::new(asked.tool, asked.input)
+    };
+    let calls = (0..count).map(|number| call(random, number)).collect();
+    let (one_by_one, leaves_early) = (straight || random.once_in(2), !straight && random.once_in(6));
+    CodeShape { calls, one_by_one, leaves_early }
 }
 
 /// Returns the outcome of a call of a straight job: a success, with a write if the tool writes.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use baton_config::{PriceTable, prices};
 use baton_machine::Run;
-use baton_types::call::{CallError, ErrorCode};
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall, Suspension};
 use baton_types::config::Configs;
 use baton_types::document::{Content, Write};
 use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded, RunStarted};
@@ -99,6 +99,8 @@ pub struct Sim {
     pub stopped: Vec<Work>,
     /// Questions that wait for a person, in the order in which they came up.
     pub asked: Vec<TaskId>,
+    /// Results that the code of calls was given, in order.
+    pub returned: Vec<(CallId, Arc<CallResult>)>,
     /// Whether the shell was released.
     pub ended: bool,
     /// Sum of the usage in model answers.
@@ -131,6 +133,7 @@ impl Sim {
             pending: Vec::new(),
             stopped: Vec::new(),
             asked: Vec::new(),
+            returned: Vec::new(),
             ended: false,
             used: Usage::default(),
             script: Script::default(),
@@ -273,6 +276,33 @@ impl Sim {
     pub fn returned(&mut self, call: &str, outcome: Outcome) -> Result<(), Refusal> {
         self.pending.retain(|work| !matches!(work, Work::Execute(execution) if execution.call.as_str() == call));
         self.event(Event::CallReturned { call: CallId::from(call), outcome })
+    }
+
+    /// Suspends `call`, whose code is running, and continues the run.
+    pub fn suspended(&mut self, call: &str, suspension: Suspension) {
+        self.pending.retain(|work| !matches!(work, Work::Execute(execution) if execution.call.as_str() == call));
+        self.event(Event::CallSuspended { call: CallId::from(call), suspension }).expect("the code of a call ends");
+        self.settle();
+    }
+
+    /// Lets the code of `by` make a call named `name`, and continues the run.
+    pub fn makes(&mut self, by: &str, name: &str, asked: ModelCall) -> Result<(), Refusal> {
+        self.event(Event::CallMade { by: CallId::from(by), name: name.to_owned(), asked })?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Returns the results that code was given, each with the call that has it, in order.
+    pub fn given_to_code(&self) -> Vec<(&str, CallStatus)> {
+        self.returned.iter().map(|(call, result)| (call.as_str(), result.status)).collect()
+    }
+
+    /// Lets a person deliver `outcome` for `call`, and continues the run.
+    pub fn delivered(&mut self, call: &str, outcome: Outcome) -> Result<(), Refusal> {
+        let by = Principal::person("ada");
+        self.event(Event::ResultDelivered { call: CallId::from(call), by, outcome })?;
+        self.settle();
+        Ok(())
     }
 
     /// Lets a person answer, and continues the run.
@@ -468,6 +498,13 @@ impl Sim {
                 *self.executed.entry(call.clone()).or_default() += 1;
                 self.pending.push(Work::Execute(Execution { task, agent, call, tool, input }));
             }
+            Effect::Return { call, result } => self.returned.push((call, result)),
+            Effect::StopCall { call } => {
+                let is_stopped = |work: &Work| matches!(work, Work::Execute(execution) if execution.call == call);
+                let (stopped, pending) = std::mem::take(&mut self.pending).into_iter().partition(is_stopped);
+                self.stopped.append(&mut { stopped });
+                self.pending = pending;
+            }
             Effect::AskPerson { question } => {
                 if !self.asked.contains(&question) {
                     self.asked.push(question);
@@ -503,7 +540,8 @@ impl Sim {
         for (id, book) in self.ledger.live_tasks() {
             let runs = self.pending.iter().any(|work| work.task() == id);
             let asks = self.asked.contains(id);
-            let waits = self.ledger.live_tasks().any(|(_, below)| below.created.caller.as_ref() == Some(id))
+            let waits = self.ledger.counts(id).suspended > 0
+                || self.ledger.live_tasks().any(|(_, below)| below.created.caller.as_ref() == Some(id))
                 || (self.ledger.waits_for_an_attempt(id) && self.run.next_wake().is_some());
             // It may wait for a place among the run's parallel calls, or for tokens that others have reserved.
             let others_run = !self.pending.is_empty();

@@ -7,7 +7,7 @@ use baton_config::PriceTable;
 use baton_models::{Cassettes, Model, Providers};
 use baton_store::Store;
 use baton_tool::{ToolFunction, registered_functions};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::clock::{Clock, SystemClock};
 use crate::contents::Contents;
@@ -155,6 +155,7 @@ impl EngineBuilder {
             functions,
             transcript_bytes: self.transcript_bytes,
             running: Mutex::default(),
+            secret: OnceCell::new(),
         })))
     }
 }

@@ -1,8 +1,9 @@
 //! Commands: what one process asks of the process that owns a run, by way of the store's inbox, and how they get there.
 
+use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::document::Write;
-use baton_types::event::Event;
-use baton_types::id::TaskId;
+use baton_types::event::{Event, Outcome};
+use baton_types::id::{CallId, TaskId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,15 @@ pub enum Command {
         /// Documents that come along; their contents are in the store already.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         documents: Vec<Write>,
+    },
+    /// Somebody delivers the result of a suspended call.
+    Deliver {
+        /// The call.
+        call: CallId,
+        /// Author.
+        by: Principal,
+        /// The output of a success, or the reason of a failure.
+        result: Result<Json, String>,
     },
     /// Somebody ends a task and all below it.
     Cancel {
@@ -53,12 +63,21 @@ pub enum Command {
     },
 }
 
+/// Returns a delivered result as a call gets it.
+fn outcome_of(result: Result<Json, String>) -> Outcome {
+    match result {
+        Ok(output) => Outcome::success(output),
+        Err(reason) => Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, reason)),
+    }
+}
+
 impl From<Command> for Event {
     fn from(command: Command) -> Self {
         match command {
             Command::Answer { question, by, answer, documents } => {
                 Self::PersonAnswered { question, by, answer, documents, recorded: None }
             }
+            Command::Deliver { call, by, result } => Self::ResultDelivered { call, by, outcome: outcome_of(result) },
             Command::Cancel { task, reason, by } => Self::CancelRequested { task, reason, by },
             Command::Pause { by } => Self::PauseRequested { by },
             Command::Unpause { by } => Self::UnpauseRequested { by },

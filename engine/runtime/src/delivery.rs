@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use baton_machine::Run;
 use baton_store::Batch;
+use baton_types::config::EffectClass;
 use baton_types::document::Content;
-use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::event::{Event, Refusal};
+use baton_types::id::{CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 
@@ -15,6 +17,7 @@ use crate::engine::{Engine, Holder};
 use crate::error::RunError;
 use crate::handle::measured;
 use crate::job::InitialDocument;
+use crate::suspended;
 
 /// Longest time that the sender of a command waits until the owning process has executed it.
 const SENT_PATIENCE: Duration = Duration::from_secs(3);
@@ -33,6 +36,17 @@ pub enum Delivery {
     Queued,
 }
 
+impl Delivery {
+    /// Returns its name in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Sent => "sent",
+            Self::Queued => "queued",
+        }
+    }
+}
+
 impl Engine {
     /// Answers a question, wherever its run proceeds, or when it is resumed. An answer that is refused now is an error;
     /// one that waits in the inbox may still come too late.
@@ -46,6 +60,49 @@ impl Engine {
     ) -> Result<Delivery, RunError> {
         let (documents, contents) = measured(&documents);
         self.send(id, Command::Answer { question, by: by.clone(), answer, documents }, contents).await
+    }
+
+    /// Returns the key with which the result of a suspended call is delivered.
+    pub async fn delivery_key(&self, id: &RunId, call: &CallId) -> Result<String, RunError> {
+        Ok(self.0.delivery_key(id, call).await?)
+    }
+
+    /// Returns the run and the call whose key is `key`.
+    ///
+    /// # Errors
+    /// [`RunError::UnknownKey`] if this store has made no such key.
+    pub async fn call_of_key(&self, key: &str) -> Result<(RunId, CallId), RunError> {
+        let unknown = || RunError::UnknownKey;
+        let (run, call) = suspended::named(key).ok_or_else(unknown)?;
+        if !suspended::is_same(key, &self.0.delivery_key(&run, &call).await?) || self.0.store.run(&run).await?.is_none() {
+            return Err(unknown());
+        }
+        Ok((run, call))
+    }
+
+    /// Delivers the result of a suspended call, wherever its run proceeds, or when it is resumed: the output, or the reason of a
+    /// failure. A result that comes while the code of the call is still running waits in the inbox until the code has ended.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] if the call waits for no delivery, or if the output breaks the schema or the size limit of its tool.
+    /// The call then still waits.
+    pub async fn deliver(
+        &self,
+        id: &RunId,
+        call: &CallId,
+        by: &Principal,
+        result: Result<Json, String>,
+    ) -> Result<Delivery, RunError> {
+        if self.live(id).is_none() && self.holder(id).await? == Holder::Nobody {
+            let run = self.state(id).await?;
+            let open = run.task(&call.task()).and_then(|task| task.call(call)).filter(|open| open.is_running());
+            let tool = open.and_then(|open| run.configs().tools.get(open.asked.tool.as_str()));
+            if tool.is_some_and(|tool| tool.effect == EffectClass::AtMostOnce) {
+                let why = "its code was interrupted and does not run again, so its outcome is unknown".to_owned();
+                return Err(Refusal::NotSuspended { call: call.clone(), why }.into());
+            }
+        }
+        self.send(id, Command::Deliver { call: call.clone(), by: by.clone(), result }, Vec::new()).await
     }
 
     /// Ends a task and all below it, wherever its run proceeds, or when it is resumed. Ends the root at once if no process owns
@@ -70,17 +127,24 @@ impl Engine {
     }
 
     async fn send(&self, id: &RunId, command: Command, contents: Vec<(ContentHash, Content)>) -> Result<Delivery, RunError> {
+        let not_early = |refused: Refusal| match refused {
+            // It waits in the inbox.
+            Refusal::StillRunning { .. } => Ok(()),
+            refused => Err(refused),
+        };
         if let Some(handle) = self.live(id) {
-            handle.ask(command.into(), contents).await?;
-            return Ok(Delivery::Done);
+            match handle.ask(command.clone().into(), contents.clone()).await {
+                Err(RunError::Refused(Refusal::StillRunning { .. })) => {}
+                answer => return answer.map(|()| Delivery::Done),
+            }
         }
         let stops_run = match &command {
             Command::Pause { .. } => true,
             Command::Cancel { task, .. } => task.is_root(),
-            Command::Answer { .. } | Command::Unpause { .. } | Command::Steer { .. } => false,
+            Command::Answer { .. } | Command::Deliver { .. } | Command::Unpause { .. } | Command::Steer { .. } => false,
         };
         let (run, _) = self.state_before(id, u64::MAX).await?;
-        run.check(&command.clone().into())?;
+        run.check(&command.clone().into()).or_else(not_early)?;
         for (hash, content) in contents {
             self.0.store.put_content(hash, content).await?;
         }
@@ -88,7 +152,7 @@ impl Engine {
         let number = self.0.store.put_command(id, text).await?;
         // Another process may have put one meanwhile: of two answers the first wins, and the second is refused.
         let (run, waits) = self.state_before(id, number).await?;
-        let refused = run.check(&command.into()).err().filter(|_| waits);
+        let refused = run.check(&command.into()).or_else(not_early).err().filter(|_| waits);
         match refused {
             // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
             Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
@@ -154,6 +218,11 @@ impl Engine {
             let earlier = serde_json::from_str::<Command>(earlier.text()).ok();
             // One that is refused changes nothing.
             let _refused = earlier.map(|earlier| run.handle(self.0.clock.now(), earlier.into()));
+        }
+        // If no process owns the run, its timeline does not have the deadlines that have passed since.
+        let now = self.0.clock.now();
+        if run.next_wake().is_some_and(|wake| wake <= now) && run.ended().is_none() {
+            let _entries = run.handle(now, Event::TimePassed)?;
         }
         Ok((run, waiting.iter().any(|(waiting, _)| *waiting == number)))
     }

@@ -327,8 +327,12 @@ fn is_compared(entry: &Entry) -> bool {
         | Entry::FellBack(_)
         | Entry::RunEnded(_)
         | Entry::SubtreeClosed(_)
+        | Entry::CallMade(_)
         | Entry::CallStarted(_)
-        | Entry::CallAskedModel(_) => false,
+        | Entry::CallSuspended(_)
+        | Entry::CallAskedModel(_)
+        // It repeats the end of the background task.
+        | Entry::TaskReported(_) => false,
         // A request is compared by its answer, whichever model gave it; the engine's notice at its head is compared
         // here.
         Entry::ModelRequested(requested) => requested.notice.is_some(),

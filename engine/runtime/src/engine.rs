@@ -186,12 +186,11 @@ impl Engine {
         let is_begun = begun.is_some();
         let commands = Commands::new(self.0.store.subscribe(id), true, is_begun);
         let (run, id, last) = (reading.run, id.clone(), reading.last);
-        let handle =
-            self.0.spawn(Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording });
+        let parts = Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording };
         if is_begun {
-            return Ok(handle);
+            return Ok(self.0.spawn(parts));
         }
-        begin(handle, Event::TakenOver { process: self.0.store.owner() }, Vec::new()).await
+        self.0.spawn_with(parts, Event::TakenOver { process: self.0.store.owner() }).await
     }
 
     /// Returns the present owner of a run. Another process may take or release the run at any moment.
@@ -242,8 +241,7 @@ impl Engine {
             let configs = self.pinned_configs(&adoption.restarted(started)).await?;
             run.know_configs(adoption.configs, configs);
         }
-        run.apply(recorded);
-        Ok(())
+        crate::reading::apply(run, recorded)
     }
 
     /// Returns the files that a run is pinned to. The start in its state names the present ones.
@@ -265,18 +263,6 @@ impl Engine {
     /// Returns the questions of a run that wait for a person.
     pub async fn open_questions(&self, id: &RunId) -> Result<Vec<OpenQuestion>, RunError> {
         Ok(OpenQuestion::all(&self.state(id).await?))
-    }
-}
-
-/// Sends an actor its first event. If that ends the actor, returns its error.
-async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Content)>) -> Result<RunHandle, RunError> {
-    match handle.ask(first, contents).await {
-        Ok(()) => Ok(handle),
-        Err(RunError::NotRunning(id)) => match handle.outcome().await {
-            RunOutcome::Failed(error) => Err(error),
-            _ => Err(RunError::NotRunning(id)),
-        },
-        Err(error) => Err(error),
     }
 }
 
@@ -352,7 +338,7 @@ impl Services {
                 return Ok(());
             }
             for recorded in &page {
-                reading.apply(recorded);
+                reading.apply(recorded)?;
             }
             transcripts.absorb(&page, &reading.run);
         }

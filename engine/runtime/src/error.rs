@@ -72,6 +72,9 @@ pub enum RunError {
     /// No run has this id.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
+    /// No call of the store has this key.
+    #[error("this store has made no such key")]
+    UnknownKey,
     /// The run's process died before the first entry was durable.
     #[error("run {0} never started: it has no entries")]
     NeverStarted(RunId),
@@ -153,6 +156,16 @@ pub enum RunError {
     /// The engine was built without a store.
     #[error("the engine has no store: set one on the builder")]
     NoStore,
+    /// The store has an entry that no run could have written.
+    #[error("entry {seq} of the run ({kind}) does not fit the entries before it: {reason}")]
+    BadEntry {
+        /// The number of the entry.
+        seq: u64,
+        /// The kind of the entry.
+        kind: &'static str,
+        /// The contradiction.
+        reason: String,
+    },
     /// The engine broke one of its own rules; the run can be resumed.
     #[error("internal error of the engine: {message}")]
     Fault {

@@ -36,6 +36,9 @@ const STDERR_TAIL_BYTES: usize = 2_000;
 /// it.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
+/// The variable of the environment with the key for the delivery of the call's result. Only tools with `"suspends": true` get it.
+const DELIVERY_KEY: &str = "BATON_DELIVERY_KEY";
+
 /// An envelope that a command may write to stdout instead of its output: with documents or control fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +56,25 @@ struct Envelope {
 
 fn nothing_but_documents() -> Json {
     Json::from(json!({}))
+}
+
+/// An envelope that a command may write to stdout instead of its output: the result of its call comes later.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SuspendEnvelope {
+    suspend: Suspend,
+}
+
+/// The moment and the output that the call waits for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Suspend {
+    /// Seconds from now on within which a result may be delivered. Without them, the call waits as long as its task lives.
+    #[serde(default)]
+    seconds: Option<u32>,
+    /// The output that the call has after these seconds. Without it, it then ends as `timeout`.
+    #[serde(default)]
+    output: Option<Json>,
 }
 
 /// A document that a command writes. Exactly one of the two contents is given.
@@ -90,6 +112,9 @@ pub(crate) async fn run(
     lay_out_documents(context, &input.value(), place.path()).await?;
     let mut command = command(spec, folder)?;
     command.current_dir(place.path()).env(CALL_ID, context.idempotency_key());
+    if context.may_suspend() {
+        command.env(DELIVERY_KEY, context.delivery_key().await?);
+    }
     for name in ["PATH", "LANG"].into_iter().chain(spec.env.iter().map(String::as_str)) {
         if let Some(value) = variable(name) {
             command.env(name, value);
@@ -245,6 +270,15 @@ fn accept(context: &ToolContext, text: &str) -> Result<Json, ToolError> {
     };
     let whole = Json::parse(text).map_err(not_json)?;
     let value = whole.value();
+    if context.may_suspend() && value.get("suspend").is_some() {
+        let Suspend { seconds, output } = serde_json::from_str::<SuspendEnvelope>(text).map_err(not_json)?.suspend;
+        let until = seconds.map(|seconds| context.now().plus(Duration::from_secs(seconds.into())));
+        return Err(match (until, output) {
+            (Some(until), Some(output)) => context.wait_until(until, output),
+            (until, None) => context.wait_for_delivery(until),
+            (None, Some(_)) => ToolError::new("the command's answer has an output for a moment, but no seconds until then"),
+        });
+    }
     let is_envelope = value.get("output").is_some() || (context.may_write() && value.get("documents").is_some());
     if !is_envelope {
         return Ok(whole);

@@ -10,7 +10,7 @@ use baton_models::{ModelError, Secrets};
 use baton_store::failpoint;
 use baton_tool::measure::measure;
 use baton_tool::{Caller, CollectedEffects, PendingWrite, ToolContext, ToolError, ToolErrorKind, ToolFunction, long_output};
-use baton_types::call::{CallError, CallStatus, ErrorCode};
+use baton_types::call::{CallError, CallStatus, ErrorCode, Suspension};
 use baton_types::config::{Configs, ExecSpec, Executor, RUN_SCRIPT, Tool};
 use baton_types::document::{Content, ContentFacts, Documents, Write};
 use baton_types::event::{Outcome, Produced};
@@ -25,10 +25,14 @@ use crate::control;
 use crate::error::panic_message;
 use crate::handle::{Message, Progress};
 use crate::host::Host;
+use crate::host::inner::InnerCalls;
 use crate::processes::Endings;
 use crate::services::{Models, Services};
 use crate::signs::SignsOfLife;
 use crate::trust::CommandFiles;
+
+/// Time after which the limit of a call is looked at again while its code waits for other calls.
+const LIMIT_PAUSE: Duration = Duration::from_secs(1);
 
 /// One call to be run, with all it may see.
 pub(crate) struct Execution {
@@ -61,10 +65,17 @@ pub(crate) struct Execution {
     pub(crate) endings: TaskTracker,
     /// The last entry that is durable.
     pub(crate) durable: watch::Receiver<u64>,
+    /// Calls of the code; `None` if its config allows it none.
+    pub(crate) inner: Option<Arc<InnerCalls>>,
 }
 
-/// Outcome of a call, with the contents of its writes.
-pub(crate) type Returned = (Outcome, Vec<(ContentHash, Content)>);
+/// End of a call's code.
+pub(crate) enum Returned {
+    /// Its outcome, with the contents of its writes.
+    Outcome(Outcome, Vec<(ContentHash, Content)>),
+    /// Its result comes later.
+    Suspended(Suspension),
+}
 
 /// Executor of a call.
 enum Runs {
@@ -136,6 +147,7 @@ impl Execution {
             configs: self.configs,
             models: self.models,
             asked: AtomicU32::new(0),
+            inner: self.inner.clone(),
             handed: Arc::clone(&handed),
             run_error,
         };
@@ -154,11 +166,18 @@ impl Execution {
                 let Ok(permit) = Arc::clone(&shared.blocking).acquire_owned().await else {
                     return failed(ErrorCode::ToolFailed, "the engine is shutting down");
                 };
-                in_time(self.tool.timeout, signs.as_ref(), on_own_thread(function, &context, &self.input, permit)).await
+                in_time(self.tool.timeout, signs.as_ref(), None, on_own_thread(function, &context, &self.input, permit)).await
             }
             Runs::Function(function) => {
                 let code = AssertUnwindSafe((function.invoke)(&context, &self.input)).catch_unwind();
-                in_time(self.tool.timeout, signs.as_ref(), code).await.map(|ended| match ended {
+                let inner = self.inner.as_deref();
+                let code = async {
+                    match inner {
+                        Some(inner) => inner.drive(code).await,
+                        None => code.await,
+                    }
+                };
+                in_time(self.tool.timeout, signs.as_ref(), inner, code).await.map(|ended| match ended {
                     Ok(answer) => Ended::Returned(answer),
                     Err(panic) => Ended::Panicked(panic_message(&*panic)),
                 })
@@ -172,10 +191,13 @@ impl Execution {
                 let (folder, variable) = (self.folder.as_deref(), &given);
                 let endings = Endings { tracker: self.endings, grace: shared.command_grace };
                 let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &endings, signs.as_ref());
-                in_time(self.tool.timeout, signs.as_ref(), command).await.map(Ended::Returned)
+                in_time(self.tool.timeout, signs.as_ref(), None, command).await.map(Ended::Returned)
             }
         };
         failpoint::pass("call.run.after");
+        if let Some(difference) = self.inner.as_ref().and_then(|inner| inner.diverged.get()) {
+            return failed(ErrorCode::Diverged, &format!("the code does not do the same as before: {difference}"));
+        }
         let secrets = handed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match ended {
             Ok(Ended::Returned(Ok(mut output))) => {
@@ -196,7 +218,10 @@ impl Execution {
                     contents.push((document.content.hash, content));
                     outcome.output = Produced::Long { output, document };
                 }
-                (outcome, contents)
+                Returned::Outcome(outcome, contents)
+            }
+            Ok(Ended::Returned(Err(error))) if error.kind == ToolErrorKind::Suspended => {
+                suspended(&self.tool, context.take_effects(), &secrets)
             }
             Ok(Ended::Returned(Err(mut error))) => {
                 secrets.scrub_text(&mut error.message);
@@ -206,24 +231,48 @@ impl Execution {
             Ok(Ended::Panicked(message)) => {
                 failed(ErrorCode::Panicked, &format!("the tool's code panicked: {}", secrets.scrubbed(&message)))
             }
-            Err(late) => (Outcome::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)), Vec::new()),
+            Err(late) => Returned::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)),
         }
     }
 }
 
-/// Does `work` within `limit` and without a longer silence than `signs` allow. An error names the exceeded limit.
-async fn in_time<T>(limit: Duration, signs: Option<&SignsOfLife>, work: impl Future<Output = T>) -> Result<T, String> {
+/// Does `work` within `limit` and without a longer silence than `signs` allow. Time in which the code waits for its `inner` calls
+/// does not count. An error names the exceeded limit.
+async fn in_time<T>(
+    limit: Duration,
+    signs: Option<&SignsOfLife>,
+    inner: Option<&InnerCalls>,
+    work: impl Future<Output = T>,
+) -> Result<T, String> {
+    let waits = || inner.map_or((Duration::ZERO, false), InnerCalls::waited);
     let silence = async {
         let Some(signs) = signs else { return std::future::pending().await };
         // It may have waited for a thread until now.
         signs.show();
-        signs.missing().await;
-        format!("the call reported no progress for {} s", signs.limit.as_secs_f64())
+        loop {
+            signs.missing().await;
+            if !waits().1 {
+                return format!("the call reported no progress for {} s", signs.limit.as_secs_f64());
+            }
+            signs.show();
+        }
+    };
+    let began = tokio::time::Instant::now();
+    let time = async {
+        loop {
+            let (waited, is_waiting) = waits();
+            let left = limit.saturating_sub(began.elapsed().saturating_sub(waited));
+            if left.is_zero() && !is_waiting {
+                return;
+            }
+            // The rest of the limit may be short, and the wait long.
+            tokio::time::sleep(if is_waiting { left.max(LIMIT_PAUSE) } else { left }).await;
+        }
     };
     tokio::select! {
         biased;
         done = work => Ok(done),
-        () = tokio::time::sleep(limit) => Err(format!("the call took longer than {} s", limit.as_secs_f64())),
+        () = time => Err(format!("the call took longer than {} s", limit.as_secs_f64())),
         silent = silence => Err(silent),
     }
 }
@@ -259,7 +308,7 @@ fn scrub_write(secrets: &Secrets, write: &mut PendingWrite, facts: &mut ContentF
 }
 
 /// Returns a success, with its writes.
-fn accepted(output: Json, effects: CollectedEffects) -> Returned {
+fn accepted(output: Json, effects: CollectedEffects) -> (Outcome, Vec<(ContentHash, Content)>) {
     let mut outcome = Outcome::success(output);
     let mut contents = Vec::with_capacity(effects.writes.len());
     for (write, facts) in effects.writes {
@@ -275,15 +324,39 @@ fn accepted(output: Json, effects: CollectedEffects) -> Returned {
 /// Returns the tool's refusal, as the agent reads it. Its writes are dropped.
 fn refused(error: ToolError) -> Returned {
     let (status, code) = match error.kind {
-        ToolErrorKind::Failed => (CallStatus::Failed, ErrorCode::ToolFailed),
+        // A suspension is handled before this.
+        ToolErrorKind::Failed | ToolErrorKind::Suspended => (CallStatus::Failed, ErrorCode::ToolFailed),
         ToolErrorKind::Cancelled => (CallStatus::Cancelled, ErrorCode::Cancelled),
         ToolErrorKind::UnknownDocument => (CallStatus::Failed, ErrorCode::UnknownDocument),
         ToolErrorKind::InvalidInput => (CallStatus::Failed, ErrorCode::InvalidInput),
         ToolErrorKind::LimitReached => (CallStatus::Failed, ErrorCode::LimitReached),
     };
-    (Outcome::error(status, CallError::new(code, error.message).with_detail(error.detail)), Vec::new())
+    Returned::error(status, CallError::new(code, error.message).with_detail(error.detail))
+}
+
+/// Returns the suspension of a call whose code has ended without a result. It must have written nothing.
+fn suspended(tool: &Tool, effects: CollectedEffects, secrets: &Secrets) -> Returned {
+    let CollectedEffects { writes, loads, reads: _, after, suspension } = effects;
+    let name = tool.definition.shown_name();
+    if !tool.suspends {
+        let message = format!("the code of {name} waits for a delivery or a moment, but its config lacks \"suspends\": true");
+        return failed(ErrorCode::ToolFailed, &message);
+    }
+    if !writes.is_empty() || !loads.is_empty() || after.is_some() {
+        let message = format!("the code of {name} wrote or loaded documents, and then ended without a result");
+        return failed(ErrorCode::ToolFailed, &message);
+    }
+    let mut suspension = suspension.unwrap_or_default();
+    suspension.output.iter_mut().for_each(|output| _ = secrets.scrub_json(output));
+    Returned::Suspended(suspension)
 }
 
 fn failed(code: ErrorCode, message: &str) -> Returned {
-    (Outcome::error(CallStatus::Failed, CallError::new(code, message)), Vec::new())
+    Returned::error(CallStatus::Failed, CallError::new(code, message))
+}
+
+impl Returned {
+    fn error(status: CallStatus, error: CallError) -> Self {
+        Self::Outcome(Outcome::error(status, error), Vec::new())
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) fn unfit_tools(
 ) -> Vec<UnfitTool> {
     let mut unfit: Vec<UnfitTool> = Vec::new();
     // Universal invocation offers no tools to the provider.
-    for agent in configs.agents.values().filter(|agent| agent.invocation == Invocation::Native) {
+    for agent in configs.agents.values().filter(|agent| agent.invocation == Invocation::Native && agent.program.is_none()) {
         let own = stand_in.unwrap_or(&agent.model);
         for model in std::iter::once(own).chain(configs.job.fallbacks(own).iter().map(String::as_str)) {
             let mut faults = turned_down(model, agent.offered.tools(), &agent.settings);

@@ -75,6 +75,7 @@ struct Roles {
     agent: Role,
     tool: Role,
     prompt: Role,
+    program: Role,
     command_file: Role,
     configuration: Role,
 }
@@ -83,6 +84,7 @@ const OF_JOB: Roles = Roles {
     agent: Role::Agent,
     tool: Role::Tool,
     prompt: Role::Prompt,
+    program: Role::Program,
     command_file: Role::CommandFile,
     configuration: Role::Configuration,
 };
@@ -90,6 +92,7 @@ const OF_PROJECT: Roles = Roles {
     agent: Role::SharedAgent,
     tool: Role::SharedTool,
     prompt: Role::SharedPrompt,
+    program: Role::SharedProgram,
     command_file: Role::SharedCommandFile,
     configuration: Role::SharedConfiguration,
 };
@@ -136,7 +139,7 @@ pub fn read_job(
             sources.add_existing(path.as_str());
         }
     }
-    for (subfolder, depth) in [("", 1), ("documents", 8), ("prompts", 2), ("scripts", 2)] {
+    for (subfolder, depth) in [("", 1), ("documents", 8), ("prompts", 2), ("programs", 2), ("scripts", 2)] {
         // What cannot be listed cannot be proposed.
         folder.list(subfolder, depth).unwrap_or_default().into_iter().for_each(|path| sources.add_nearby(path));
     }
@@ -199,9 +202,11 @@ impl JobFolder {
                 sources.add(role, path, content);
             }
         }
-        for path in &named.prompts {
-            if let Some(content) = self.read_bounded(path)? {
-                sources.add(roles.prompt, path.as_str(), content);
+        for (role, paths) in [(roles.prompt, &named.prompts), (roles.program, &named.programs)] {
+            for path in paths {
+                if let Some(content) = self.read_bounded(path)? {
+                    sources.add(role, path.as_str(), content);
+                }
             }
         }
         for argument in &named.arguments {
@@ -285,6 +290,7 @@ impl JobFolder {
 struct Named {
     documents: BTreeSet<String>,
     prompts: BTreeSet<String>,
+    programs: BTreeSet<String>,
     scripts: BTreeSet<String>,
     /// The arguments of commands: some of them name files.
     arguments: BTreeSet<String>,
@@ -322,10 +328,12 @@ impl Named {
     }
 
     fn by_agent(&mut self, content: &[u8]) {
-        if let Ok(agent) = serde_json::from_slice::<Value>(content)
-            && let Some(file) = agent["system_prompt"]["file"].as_str()
-        {
+        let Ok(agent) = serde_json::from_slice::<Value>(content) else { return };
+        if let Some(file) = agent["system_prompt"]["file"].as_str() {
             put(&mut self.prompts, file);
+        }
+        if let Some(file) = agent["program"].as_str() {
+            put(&mut self.programs, file);
         }
     }
 }

@@ -121,7 +121,7 @@ impl Engine {
         reading.through = seq;
         while reading.run.last_seq() < seq {
             for recorded in &shared.page(&mut reading, &mut prompts).await? {
-                reading.apply(recorded);
+                reading.apply(recorded)?;
             }
         }
         let mut run = reading.run;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_machine::Run;
+use baton_machine::{Least, Run};
 use baton_models::ModelError;
 use baton_store::{Store, StoreError};
-use baton_types::call::CallResult;
+use baton_types::call::{CallError, CallResult, ModelCall};
 use baton_types::config::Configs;
 use baton_types::document::{Content, DocumentRef, Write};
 use baton_types::entry::{Entry, Recorded, RunEnded};
@@ -60,10 +60,21 @@ pub(crate) enum Message {
     },
     /// A model gave no answer in one attempt.
     Unanswered(Unanswered),
+    /// Compares the least that calls of code take with the limits.
+    CheckAhead {
+        /// The call whose code is about to make them.
+        by: CallId,
+        /// The calls.
+        calls: Vec<ModelCall>,
+        /// Channel for the least that they take, or for the limit that leaves no room.
+        reply: oneshot::Sender<Result<Least, CallError>>,
+    },
     /// Tell the questions that wait for a person.
     Questions(oneshot::Sender<Vec<OpenQuestion>>),
     /// Take no further step.
     Stop,
+    /// If the run stops in the middle of its work, let it be due at once.
+    Tend,
 }
 
 /// State of a run's actor.
@@ -73,6 +84,8 @@ pub(crate) enum Standing {
     Working,
     /// Nothing can until a person answers. The number is that of the last entry: a new wait is another one.
     WaitingForPeople(u64),
+    /// Nothing can until a result is delivered, or a moment comes.
+    Suspended,
     /// The actor is done.
     Over(RunOutcome),
 }
@@ -309,6 +322,22 @@ impl RunHandle {
         self.wait(true).await
     }
 
+    /// Waits until nothing can proceed by itself: the run waits for people, for deliveries or for a moment. Returns the outcome if the
+    /// run is over before.
+    pub async fn until_idle(&self) -> Option<RunOutcome> {
+        let mut standing = self.standing.clone();
+        loop {
+            match &*standing.borrow_and_update() {
+                Standing::Over(outcome) => return Some(outcome.clone()),
+                Standing::WaitingForPeople(_) | Standing::Suspended => return None,
+                Standing::Working => {}
+            }
+            if standing.changed().await.is_err() {
+                return Some(RunOutcome::Stopped);
+            }
+        }
+    }
+
     /// Waits until nothing can proceed until a person answers, and returns the number of the run's last entry then, which is
     /// greater than `seq`. Never returns once the run is over.
     ///
@@ -319,7 +348,7 @@ impl RunHandle {
         loop {
             match &*standing.borrow_and_update() {
                 Standing::WaitingForPeople(since) if *since > seq => return *since,
-                Standing::WaitingForPeople(_) | Standing::Working | Standing::Over(_) => {}
+                Standing::WaitingForPeople(_) | Standing::Suspended | Standing::Working | Standing::Over(_) => {}
             }
             if standing.changed().await.is_err() {
                 return std::future::pending().await;
@@ -333,6 +362,21 @@ impl RunHandle {
         // Without its actor the run has no open questions.
         let _over = self.mailbox.send(Message::Questions(reply));
         answer.await.unwrap_or_default()
+    }
+
+    /// Lets the run be due at once if it stops in the middle of its work.
+    pub(crate) fn tend(&self) {
+        let _already_over = self.mailbox.send(Message::Tend);
+    }
+
+    /// Waits until nothing can proceed until a result is delivered or a moment comes. Never returns once the run is over.
+    pub async fn until_suspended(&self) {
+        let mut standing = self.standing.clone();
+        while !matches!(&*standing.borrow_and_update(), Standing::Suspended) {
+            if standing.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -353,7 +397,7 @@ impl RunHandle {
             match &*standing.borrow_and_update() {
                 Standing::Over(outcome) => return outcome.clone(),
                 Standing::WaitingForPeople(_) if only_while_it_can_proceed => return RunOutcome::WaitingForPerson,
-                Standing::WaitingForPeople(_) | Standing::Working => {}
+                Standing::WaitingForPeople(_) | Standing::Suspended | Standing::Working => {}
             }
             if standing.changed().await.is_err() {
                 // The actor went without a word: its runtime was shut down.

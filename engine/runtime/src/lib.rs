@@ -33,6 +33,8 @@ mod replay;
 mod services;
 mod signs;
 mod summary;
+mod suspended;
+mod tend;
 mod transcripts;
 pub mod trust;
 
@@ -51,4 +53,5 @@ pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, l
 pub use migrate::{Divergence, Migration};
 pub use processes::kill_commands;
 pub use replay::{Mismatch, ReplayReport, replay, request_of};
+pub use tend::Tended;
 pub use trust::{TrustEverything, TrustNothing, TrustPolicy, Trusted};

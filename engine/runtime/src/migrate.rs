@@ -170,6 +170,7 @@ fn is_same(was: &Tool, is: &Tool) -> bool {
         && was.writes == is.writes
         && was.after == is.after
         && was.controls_flow == is.controls_flow
+        && was.suspends == is.suspends
         && was.timeout == is.timeout
         && was.idle == is.idle
         && was.limits == is.limits

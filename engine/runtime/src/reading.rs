@@ -1,5 +1,6 @@
 //! A run as it is read from its store: the fold of its entries, under the configs that they name.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use baton_config::{Sources, Unconfigured};
@@ -10,7 +11,7 @@ use baton_types::entry::{Entry, Fork, Recorded, RunStarted};
 use baton_types::id::{ContentHash, RunId};
 use baton_types::time::Timestamp;
 
-use crate::error::RunError;
+use crate::error::{RunError, panic_message};
 use crate::job::load_configs;
 use crate::services::{Services, template};
 use crate::transcripts::Prompts;
@@ -36,10 +37,18 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// Takes in an entry of the page that was read last.
-    pub(crate) fn apply(&mut self, recorded: &Recorded) {
-        self.run.apply(recorded);
+    pub(crate) fn apply(&mut self, recorded: &Recorded) -> Result<(), RunError> {
+        apply(&mut self.run, recorded)?;
         self.last = recorded.at;
+        Ok(())
     }
+}
+
+/// Applies the next entry to `run`. An entry that this engine would not have written is an error, and the run must then be dropped: a
+/// store may hold anything.
+pub(crate) fn apply(run: &mut Run, recorded: &Recorded) -> Result<(), RunError> {
+    let applied = catch_unwind(AssertUnwindSafe(|| run.apply(recorded)));
+    applied.map_err(|panic| RunError::BadEntry { seq: recorded.seq, kind: recorded.entry.name(), reason: panic_message(&*panic) })
 }
 
 impl Services {
@@ -86,7 +95,7 @@ impl Services {
                 return Ok((reading.run, reading.last));
             }
             for recorded in &page {
-                reading.apply(recorded);
+                reading.apply(recorded)?;
             }
         }
     }

@@ -12,8 +12,8 @@ use baton_types::call::{CallError, CallOutput, CallStatus, ErrorCode, ModelCall}
 use baton_types::config::{EffectClass, Tool};
 use baton_types::document::{DocumentRef, DocumentVersion, Write};
 use baton_types::entry::{
-    BudgetSettled, CallFinished, Concern, Entry, Fork, ForkPoint, ForkedEffects, ModelAnswered, QuestionEnd, QuestionOpened,
-    Recorded,
+    BudgetSettled, CallApproved, CallFinished, Concern, Entry, Fork, ForkPoint, ForkedEffects, ModelAnswered, QuestionEnd,
+    QuestionOpened, Recorded,
 };
 use baton_types::event::{Event, Outcome, Produced};
 use baton_types::id::{CallId, ContentHash, RunId, TaskId};
@@ -32,6 +32,10 @@ pub(crate) struct Recording {
     effects: ForkedEffects,
     answers: FxHashMap<(TaskId, u32), Answer>,
     calls: FxHashMap<CallId, Call>,
+    /// The calls that code made.
+    made: FxHashMap<CallId, Arc<ModelCall>>,
+    /// The inputs that people gave calls with their approvals.
+    inputs: FxHashMap<CallId, Json>,
     questions: FxHashMap<TaskId, Question>,
     concerns: FxHashMap<TaskId, Concern>,
     versions: FxHashMap<DocumentRef, Arc<DocumentVersion>>,
@@ -76,6 +80,8 @@ impl Recording {
             effects: fork.effects,
             answers: FxHashMap::default(),
             calls: FxHashMap::default(),
+            made: FxHashMap::default(),
+            inputs: FxHashMap::default(),
             questions: FxHashMap::default(),
             concerns: FxHashMap::default(),
             versions: FxHashMap::default(),
@@ -94,6 +100,10 @@ impl Recording {
                     answer.usage = Some(*usage);
                 }
             }
+            Entry::CallApproved(CallApproved { call, input: Some(input), .. }) => {
+                _ = self.inputs.insert(call.clone(), input.clone());
+            }
+            Entry::CallMade(made) => _ = self.made.insert(made.call.clone(), Arc::clone(&made.asked)),
             Entry::DocumentWritten(version) => {
                 self.versions.insert(version.reference(), Arc::clone(version));
                 // A document that is written after its call returned holds the call's output for a request.
@@ -178,11 +188,16 @@ impl Recording {
         let Entry::CallFinished(CallFinished { tool: name, result, after, read, .. }) = &recorded.entry.entry else {
             return None;
         };
-        let (turn, position) = call.position()?;
-        let answered = self.answers.get(&(call.task(), turn))?.answered();
-        let asked = answered.calls.get((position as usize).checked_sub(1)?)?;
+        let asked = match call.position() {
+            None => self.made.get(call)?,
+            Some((turn, position)) => {
+                let answered = self.answers.get(&(call.task(), turn))?.answered();
+                answered.calls.get((position as usize).checked_sub(1)?)?
+            }
+        };
         // One that was stopped with its task has no result of its own.
-        if *name != tool.id || !asked.asks_the_same(now) || result.status == CallStatus::Cancelled {
+        let approved = self.inputs.get(call).map(|input| ModelCall { input: input.clone(), ..(**asked).clone() });
+        if *name != tool.id || !approved.as_ref().unwrap_or(asked).asks_the_same(now) || result.status == CallStatus::Cancelled {
             return None;
         }
         let kept = result.output.kept().map(|kept| &kept.document);

@@ -71,7 +71,7 @@ async fn read(engine: &Engine, id: &RunId) -> Result<Replay, RunError> {
             return Ok(replay);
         }
         for recorded in &page {
-            reading.apply(recorded);
+            reading.apply(recorded)?;
             replay.apply(recorded, &reading.run, &prompts);
         }
     }

@@ -6,21 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_config::{PriceTable, TemplateError, check_money, prices};
-use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
-use baton_store::Store;
+use baton_models::{Model, OwnPrograms, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
+use baton_store::{Store, StoreError};
 use baton_tool::ToolFunction;
-use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, ProviderSettings, RUN_SCRIPT};
-use baton_types::id::RunId;
+use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, PROGRAM_MODEL, ProviderSettings, RUN_SCRIPT};
+use baton_types::id::{CallId, RunId};
 use baton_types::json::Json;
 use baton_types::model::Invocation;
 use baton_types::money::Price;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::clock::Clock;
 use crate::contents::Contents;
 use crate::error::RunError;
 use crate::fit::unfit_tools;
 use crate::handle::RunHandle;
+use crate::suspended;
 use crate::transcripts::{Prompts, Transcripts};
 use crate::trust::{TrustPolicy, Trusted, asked_models};
 
@@ -54,6 +55,8 @@ pub(crate) struct Services {
     pub(crate) functions: Vec<&'static ToolFunction>,
     pub(crate) transcript_bytes: usize,
     pub(crate) running: Mutex<HashMap<RunId, RunHandle>>,
+    /// The store's secret, once it was needed.
+    pub(crate) secret: OnceCell<suspended::Secret>,
 }
 
 pub(crate) fn template(error: &TemplateError) -> RunError {
@@ -61,6 +64,12 @@ pub(crate) fn template(error: &TemplateError) -> RunError {
 }
 
 impl Services {
+    /// Returns the key with which the result of `call` in `run` is delivered.
+    pub(crate) async fn delivery_key(&self, run: &RunId, call: &CallId) -> Result<String, StoreError> {
+        let secret = self.secret.get_or_try_init(|| self.store.secret()).await?;
+        Ok(suspended::key(secret, run, call))
+    }
+
     /// Returns the function of that name, if the program has it.
     pub(crate) fn function(&self, name: FunctionName) -> Option<&'static ToolFunction> {
         self.functions.binary_search_by_key(&name.id, |function| function.id).ok().map(|place| self.functions[place])
@@ -122,6 +131,9 @@ impl Services {
                 Some(ModelSpec::Provided(_)) | None => continue,
             };
             models.insert(name.to_owned(), model);
+        }
+        if configs.agents.values().any(|agent| agent.program.is_some()) {
+            models.insert(PROGRAM_MODEL.to_owned(), Arc::new(OwnPrograms::of(configs, inputs.clone())));
         }
         models.extend(self.models.iter().map(|(name, model)| (name.clone(), Arc::clone(model))));
         match stand_in {
@@ -186,7 +198,7 @@ fn hurried(provider: &str, settings: Option<&ProviderSettings>) -> ProviderSetti
 
 /// Refuses a model in place of all others that needs universal invocation, if an agent is native.
 fn check_invocation(configs: &Configs, stand_in: Option<&str>) -> Result<(), RunError> {
-    let mut native = configs.agents.values().filter(|agent| agent.invocation == Invocation::Native);
+    let mut native = configs.agents.values().filter(|agent| agent.invocation == Invocation::Native && agent.program.is_none());
     let (Some(universal), Some(agent)) = (stand_in.and_then(|name| configs.job.needs_universal(name)), native.next()) else {
         return Ok(());
     };

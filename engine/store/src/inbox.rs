@@ -12,6 +12,8 @@ pub(crate) struct Subscribers(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
+    /// Counts announcements, for those who listen for all runs.
+    all: watch::Sender<u64>,
     senders: HashMap<RunId, watch::Sender<u64>>,
     /// Number of runs that remained after the last cleanup.
     left: usize,
@@ -32,8 +34,19 @@ impl Subscribers {
         waiting.senders.entry(run.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
+    /// Starts to listen for commands of all runs.
+    pub(crate) fn subscribe_to_all(&self) -> watch::Receiver<u64> {
+        self.lock().all.subscribe()
+    }
+
+    /// Wakes those who listen for all runs.
+    pub(crate) fn wake_all(&self) {
+        self.lock().all.send_modify(|announced| *announced += 1);
+    }
+
     /// Wakes those who listen for `run`: command `number` is in its inbox.
     pub(crate) fn wake(&self, run: &RunId, number: u64) {
+        self.wake_all();
         if let Some(sender) = self.lock().senders.get(run) {
             // A command may be announced twice, and two of them in the other order: the number never steps back.
             sender.send_if_modified(|newest| {

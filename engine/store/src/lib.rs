@@ -109,6 +109,17 @@ pub trait Store: Send + Sync + 'static {
     /// Fails with [`StoreError::UnknownRun`].
     async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError>;
 
+    /// Returns the runs that were released while they waited and that should continue: their moment has come, a command is
+    /// in their inbox, or another owner took them over since. At most `limit` of them, the earliest first. They may have an
+    /// owner.
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, StoreError>;
+
+    /// Returns 32 random bytes that the store got when it was made, for keys that only this store can make.
+    async fn secret(&self) -> Result<[u8; 32], StoreError>;
+
+    /// Returns a receiver that changes at every new command in any inbox, as [`Store::subscribe`] for one.
+    fn subscribe_to_all(&self) -> watch::Receiver<u64>;
+
     /// Returns a receiver for the number of the newest command in the inbox of `run`. `changed()` completes at every
     /// new command of this process and, where the store supports it, of other processes. Read earlier commands with
     /// [`Store::take_commands`].
@@ -170,6 +181,9 @@ pub struct Batch {
     /// Whether the owner releases the run with this batch. The run then has no owner until the next
     /// [`Store::take_over`].
     pub releases: bool,
+    /// If the owner releases the run while it waits: when it continues by itself, or [`Timestamp::MAX`] if only a command can wake
+    /// it. See [`Store::due`].
+    pub wakes: Option<Timestamp>,
 }
 
 impl Batch {
@@ -185,6 +199,7 @@ impl Batch {
             summary: None,
             consumed: Vec::new(),
             releases: false,
+            wakes: None,
         }
     }
 
@@ -208,6 +223,15 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// Runs that should continue. See [`Store::due`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// The runs.
+    pub runs: Vec<RunId>,
+    /// The moment of the next run, if it is known.
+    pub next: Option<Timestamp>,
 }
 
 /// One call of a tool that only logs its input: the calls are the memory.

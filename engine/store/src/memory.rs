@@ -1,6 +1,7 @@
 //! A store that ends with its process: for tests, for benchmarks, and for runs that need not be kept.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -8,17 +9,19 @@ use baton_types::document::Content;
 use baton_types::entry::{Entry, ForkPoint, Recorded};
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, LoggedCall, NewRun, RunRecord, STATUS_CREATED, Store, StoreError};
+use crate::{Batch, Due, LoggedCall, NewRun, RunRecord, STATUS_CREATED, Store, StoreError};
 
 /// Keeps everything in memory, with the meaning of the store on disk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
     subscribers: Subscribers,
+    secret: [u8; 32],
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +48,8 @@ struct StoredRun {
     /// The sequence numbers of each task's entries.
     by_task: FxHashMap<TaskId, Vec<u64>>,
     commands: BTreeMap<u64, Json>,
+    /// When it continues by itself, if its last owner released it while it waited.
+    wakes: Option<Timestamp>,
     /// The contents that its batches named, and those that its past may name.
     contents: Vec<ContentHash>,
 }
@@ -64,7 +69,11 @@ impl StoredRun {
 impl MemoryStore {
     /// Returns an empty store.
     pub fn new() -> Self {
-        Self::default()
+        let mut secret = [0; 32];
+        for bytes in secret.chunks_exact_mut(8) {
+            bytes.copy_from_slice(&RandomState::new().build_hasher().finish().to_ne_bytes());
+        }
+        Self { state: Mutex::default(), subscribers: Subscribers::default(), secret }
     }
 
     /// Returns an empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
@@ -78,6 +87,12 @@ impl MemoryStore {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -124,8 +139,14 @@ impl State {
             owner: None,
         };
         self.created.push(run.id.clone());
-        let mut stored =
-            StoredRun { record, entries: Vec::new(), by_task: FxHashMap::default(), commands: BTreeMap::new(), contents };
+        let mut stored = StoredRun {
+            record,
+            entries: Vec::new(),
+            by_task: FxHashMap::default(),
+            commands: BTreeMap::new(),
+            wakes: None,
+            contents,
+        };
         for entry in entries {
             stored.push(entry);
         }
@@ -147,6 +168,7 @@ impl State {
         }
         if batch.releases {
             run.record.owner = None;
+            run.wakes = batch.wakes;
         }
         for number in &batch.consumed {
             run.commands.remove(number);
@@ -206,7 +228,9 @@ impl Store for MemoryStore {
 
     async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
         let mut state = self.lock();
-        let record = &mut state.run_mut(run)?.record;
+        let run = state.run_mut(run)?;
+        run.wakes = run.wakes.map(|_| Timestamp::from_micros(0));
+        let record = &mut run.record;
         record.epoch += 1;
         record.owner = Some(owner.to_owned());
         Ok(record.epoch)
@@ -285,6 +309,25 @@ impl Store for MemoryStore {
         Ok(later.map(|(number, command)| (*number, command.clone())).collect())
     }
 
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
+        let state = self.lock();
+        let waiting = state.runs.iter().filter_map(|(id, run)| Some((run.wakes?, id, !run.commands.is_empty())));
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_unstable();
+        let is_due = |(wakes, _, has_commands): &&(Timestamp, &RunId, bool)| *wakes <= now || *has_commands;
+        let runs = waiting.iter().filter(is_due).map(|(_, id, _)| (*id).clone()).take(limit).collect();
+        let later = waiting.iter().map(|(wakes, ..)| *wakes);
+        Ok(Due { runs, next: later.filter(|wakes| *wakes > now && *wakes < Timestamp::MAX).min() })
+    }
+
+    async fn secret(&self) -> Result<[u8; 32], StoreError> {
+        Ok(self.secret)
+    }
+
+    fn subscribe_to_all(&self) -> watch::Receiver<u64> {
+        self.subscribers.subscribe_to_all()
+    }
+
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
         self.subscribers.subscribe(run)
     }
@@ -295,7 +338,6 @@ mod tests {
     use baton_types::call::CallStatus;
     use baton_types::entry::{Control, ControlAction, FinalState, RunEnded};
     use baton_types::id::JobId;
-    use baton_types::time::Timestamp;
 
     use super::*;
 

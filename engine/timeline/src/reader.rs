@@ -29,6 +29,8 @@ struct KnownTask {
     holder: Holder,
     /// The calls without a result.
     calls: BTreeMap<CallId, Arc<ModelCall>>,
+    /// Whether the call that created it has its result before the task ends.
+    background: bool,
     /// The number of its question while it is open.
     question: Option<u32>,
 }
@@ -42,7 +44,13 @@ impl Reader {
     /// Returns the line of the next entry.
     pub fn line(&mut self, recorded: &Recorded) -> Line {
         if let Entry::TaskCreated(created) = &recorded.entry {
-            let task = KnownTask { kind: created.kind, holder: created.holder.clone(), calls: BTreeMap::new(), question: None };
+            let task = KnownTask {
+                kind: created.kind,
+                holder: created.holder.clone(),
+                calls: BTreeMap::new(),
+                background: created.background,
+                question: None,
+            };
             self.tasks.insert(created.task.clone(), task);
         }
         let task = recorded.entry.task().cloned();
@@ -92,12 +100,25 @@ impl Reader {
                         .extend(calls.map(|(position, call)| (answered.task.call(answered.turn, position), Arc::clone(call))));
                 }
             }
+            Entry::CallMade(made) => {
+                if let Some(task) = self.tasks.get_mut(&made.task) {
+                    task.calls.insert(made.call.clone(), Arc::clone(&made.asked));
+                }
+                self.call(line, &made.call, &made.asked.tool, None);
+            }
             Entry::CallRefused(refused) => {
                 self.call(line, &refused.call, refused.tool.as_str(), refused.tool_type);
                 self.close_call(line, &refused.call);
                 line.result = json(&Refused { status: CallStatus::Failed, error: &refused.error });
             }
-            Entry::CallApproved(approved) => self.call(line, &approved.call, approved.tool.as_str(), None),
+            Entry::CallApproved(approved) => {
+                self.call(line, &approved.call, approved.tool.as_str(), None);
+                // The call continues with the input that the person gave it.
+                let known = self.tasks.get_mut(&approved.call.task()).and_then(|task| task.calls.get_mut(&approved.call));
+                if let Some((known, input)) = known.zip(approved.input.clone()) {
+                    Arc::make_mut(known).input = input;
+                }
+            }
             Entry::CallStarted(started) => {
                 self.call(line, &started.call, started.tool.as_str(), Some(started.tool_type));
                 line.documents = self.references(&started.documents);
@@ -109,14 +130,18 @@ impl Reader {
                 }
             }
             Entry::CallAskedModel(asked) => line.call = Some(asked.by.call.clone()),
+            Entry::CallSuspended(suspended) => self.call(line, &suspended.call, suspended.tool.as_str(), None),
             Entry::CallFinished(finished) => {
                 self.call(line, &finished.call, finished.tool.as_str(), Some(finished.tool_type));
                 self.close_call(line, &finished.call);
                 let kept = finished.result.output.kept().map(|kept| kept.document.clone());
                 line.documents = self.references(&finished.result.documents);
                 line.documents.extend(self.references(kept.as_slice()));
-                if finished.tool_type.behavior().then == Then::Block {
-                    line.with = Some(self.other(&finished.call.created_task()));
+                let task = finished.call.created_task();
+                let is_background = self.tasks.get(&task).is_some_and(|task| task.background);
+                // The result of a background call is no result of its task.
+                if finished.tool_type.behavior().then == Then::Block && !is_background {
+                    line.with = Some(self.other(&task));
                 }
                 let holder = line.with.as_ref().and_then(|other| other.holder.as_ref());
                 let noun = if finished.tool_type == ToolType::AskMaster { "answer" } else { "result" };
@@ -154,6 +179,14 @@ impl Reader {
                     line.kind = Kind::Tool(ToolType::Root);
                     line.result = self.result(&ended.result, None);
                 }
+            }
+            Entry::TaskReported(reported) => {
+                line.call = Some(reported.call.clone());
+                line.tool = Some(reported.tool.to_string());
+                line.documents = self.references(&reported.result.documents);
+                line.with = Some(self.other(&reported.ended));
+                let holder = line.with.as_ref().and_then(|other| other.holder.as_ref());
+                line.result = self.result(&reported.result, holder.map(|holder| format!("← result from {holder}")));
             }
             Entry::RunStarted(_)
             | Entry::ModelRequested(_)

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use baton_types::call::{CallError, CallResult, CallStatus, ModelCall};
+use baton_types::call::{CallError, CallResult, CallStatus, ModelCall, Suspension};
 use baton_types::document::{ContentFacts, DocumentVersion};
 use baton_types::entry::{
-    BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Control, ControlAction,
-    Entry, FellBack, FinalState, Holder, ModelAnswered, ModelRequested, Notice, Output, QuestionClosed, QuestionEnd,
-    QuestionOpened, RunEnded, RunStarted, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, Waited,
+    BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended, Compacted,
+    Control, ControlAction, Entry, FellBack, FinalState, Holder, ModelAnswered, ModelRequested, Notice, Output, QuestionClosed,
+    QuestionEnd, QuestionOpened, RunEnded, RunStarted, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, TaskReported, Waited,
 };
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
@@ -122,8 +122,13 @@ pub fn sentence(line: &Line) -> Sentence {
         Entry::CallRefused(CallRefused { task: _, call: _, tool, tool_type: _, error }) => {
             said.name(shown(tool.as_str())).plain(arguments(&line.input)).bad(format!(" refused: {}", message(error))).milestone()
         }
-        Entry::CallApproved(CallApproved { task: _, call: _, tool, call_hash: _ }) => {
-            said.name(shown(tool.as_str())).plain(format!("{} approved", arguments(&line.input)))
+        Entry::CallApproved(CallApproved { task: _, call: _, tool, call_hash: _, input, class, by_class }) => {
+            let changed = input.as_ref().map(|input| format!(" with {}", preview(input.text(), VALUE))).unwrap_or_default();
+            let class: Vec<String> = class.iter().map(ToString::to_string).collect();
+            let class =
+                if class.is_empty() { String::new() } else { format!(", also later calls where {}", class.join(" and ")) };
+            let by_class = by_class.as_ref().map(|call| format!(" with the class of call {call}")).unwrap_or_default();
+            said.name(shown(tool.as_str())).plain(format!("{} approved{by_class}{changed}{class}", arguments(&line.input)))
         }
         Entry::CallStarted(CallStarted { task: _, call, tool, tool_type, documents: _, target }) => {
             match (tool_type.behavior().then, target) {
@@ -138,6 +143,20 @@ pub fn sentence(line: &Line) -> Sentence {
             let CallAskedModel { task: _, by, model, input_tokens, reserved_tokens: _, reserved_cost: _ } = &**asked;
             let tokens = figures::count(*input_tokens);
             said.faint(format!("asks {model} from the code of call {} (≈{tokens} tokens)", by.call))
+        }
+        Entry::CallMade(CallMade { task: _, call, asked }) => {
+            let outer = call.outer().map(|(outer, _)| outer.to_string()).unwrap_or_default();
+            let called = said.name(shown(&asked.tool)).plain(arguments(&line.input));
+            called.faint(format!(" from the code of call {outer}"))
+        }
+        Entry::CallSuspended(suspended) => {
+            let CallSuspended { task: _, call: _, tool, suspension: Suspension { until, output } } = &**suspended;
+            let said = said.name(tool.as_str()).plain(arguments(&line.input));
+            match (until, output) {
+                (Some(until), Some(_)) => said.plain(format!(" is suspended until {until}")),
+                (Some(until), None) => said.plain(format!(" waits for a delivery until {until}")),
+                (None, _) => said.plain(" waits for a delivery"),
+            }
         }
         Entry::CallFinished(finished) => call_finished(said, line, finished).plain(documents),
         Entry::DocumentWritten(version) => document_written(said, version),
@@ -160,6 +179,11 @@ pub fn sentence(line: &Line) -> Sentence {
             said.plain(format!("closes {count} below it ({names}): {}", shown(reason))).milestone()
         }
         Entry::TaskEnded(ended) => task_ended(said, line, ended).plain(documents),
+        Entry::TaskReported(reported) => {
+            let TaskReported { task: _, call: _, tool: _, ended, result, said: _ } = &**reported;
+            let said = said.plain(format!("learns the result of {} (task {ended}): ", other_holder(line)));
+            outcome(said, result).plain(documents)
+        }
         Entry::RunEnded(RunEnded { state, status, limit }) => {
             said.plain(format!("ended: {}{}", end_word(*state, *status), limit_words(*limit)))
         }
@@ -194,6 +218,7 @@ fn task_created(said: Sentence, line: &Line, created: &TaskCreated) -> Sentence 
         master: _,
         answers_for: _,
         begins_from: _,
+        background,
         request,
         documents: _,
         depth: _,
@@ -207,7 +232,11 @@ fn task_created(said: Sentence, line: &Line, created: &TaskCreated) -> Sentence 
     match kind {
         TaskKind::Root => said.plain(format!("begins: {request}")),
         TaskKind::Delegation => {
-            let again = if *failed_attempts > 0 { format!(" (attempt {})", failed_attempts + 1) } else { String::new() };
+            let again = match (background, failed_attempts) {
+                (true, _) => " (in the background)".to_owned(),
+                (false, 0) => String::new(),
+                (false, failed) => format!(" (attempt {})", failed + 1),
+            };
             Sentence::of(other_holder(line)).plain(format!("→ {holder}{again}: {request}")).milestone()
         }
         TaskKind::Question => said.plain(format!("is asked: {request}")),
@@ -225,13 +254,14 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         says_result_schema: _,
         steers,
         notice,
+        limits_left: _,
         pointers,
         conflicts,
         kept,
         bundle,
     } = requested;
     let notice = match notice {
-        None => String::new(),
+        None | Some(Notice::LimitsLeft(_) | Notice::InputChanged(_)) => String::new(),
         Some(Notice::Reminder { count, reason: _ }) => format!(", reminder {count}"),
         Some(Notice::LastTurn { limit }) => format!(" for a last turn ({limit})"),
         Some(Notice::Summarise { through_turn }) => format!(" for a summary of turns up to {through_turn}"),
@@ -273,24 +303,34 @@ fn call_finished(said: Sentence, line: &Line, finished: &CallFinished) -> Senten
         result,
         after: _,
         repeat: _,
+        delivered_by,
         result_of,
         said: _,
         conflicts: _,
         read: _,
     } = finished;
-    let CallResult { status, output, error, documents: _ } = &**result;
     let said = said.name(tool.as_str());
     let said = match (tool_type.behavior().then, &line.with) {
         (Then::Block, Some(_)) => said.plain(format!(" ← {}: ", other_holder(line))),
         _ => said.plain(" → "),
     };
     let said = if result_of.is_some() { said.plain("stored ") } else { said };
-    let said = match error {
+    let said = match delivered_by {
+        Some(by) => said.plain(format!("delivered by {by}: ")),
+        None => said,
+    };
+    let said = outcome(said, result);
+    if result.status == CallStatus::Success { said } else { said.milestone() }
+}
+
+/// Adds the error or the output of a result.
+fn outcome(said: Sentence, result: &CallResult) -> Sentence {
+    let CallResult { status, output, error, documents: _ } = result;
+    match error {
         Some(error) => said.bad(format!("{}: {}", status.as_str(), message(error))),
         None if output.is_null() => said.plain(status.as_str()),
         None => said.plain(values(&output.shown())),
-    };
-    if *status == CallStatus::Success { said } else { said.milestone() }
+    }
 }
 
 fn document_written(said: Sentence, version: &DocumentVersion) -> Sentence {

@@ -73,6 +73,7 @@ fn every_task_call_and_question_is_closed_by_exactly_one_line() {
                     let calls = (1..=answered.calls.len() as u32).map(|position| answered.task.call(answered.turn, position));
                     open.extend(calls.map(|call| (format!("call {call}"), line.seq)));
                 }
+                Entry::CallMade(made) => _ = open.insert(format!("call {}", made.call), line.seq),
                 Entry::QuestionOpened(opened) => _ = open.insert(format!("Q{}", opened.number), line.seq),
                 Entry::QuestionClosed(closed) => assert!(
                     !matches!(closed.how, QuestionEnd::Escalated { .. }) || line.with.is_some(),

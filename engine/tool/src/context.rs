@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_types::call::AfterExecution;
+use baton_types::call::{AfterExecution, CallResult, ModelCall, Suspension};
 use baton_types::document::{Content, ContentFacts, DocumentRef, DocumentVersion, Documents};
 use baton_types::id::{AgentId, CallId, RunId, TaskId};
+use baton_types::json::Json;
 use baton_types::path::DocumentPath;
 use baton_types::time::Timestamp;
 
@@ -47,6 +48,8 @@ pub struct CollectedEffects {
     pub reads: Vec<DocumentRef>,
     /// Wish for the step after the result.
     pub after: Option<AfterExecution>,
+    /// The moment and the output that the call waits for, if its code ended without a result.
+    pub suspension: Option<Suspension>,
 }
 
 /// A document that a function wants to write.
@@ -185,6 +188,40 @@ impl ToolContext {
         self.lock().after = Some(after);
     }
 
+    /// Whether the tool's config has `"suspends": true`.
+    pub fn may_suspend(&self) -> bool {
+        self.host.may_suspend()
+    }
+
+    /// Returns the key with which somebody outside can deliver the result of this call, once its code has ended. It is the same
+    /// whenever the call runs. Who knows it can deliver this result, and nothing else.
+    ///
+    /// # Errors
+    /// If the tool's config lacks `"suspends": true`.
+    pub async fn delivery_key(&self) -> Result<String, ToolError> {
+        self.host.delivery_key().await
+    }
+
+    /// Ends the code of this call without a result, which somebody delivers later. Return the error:
+    /// `return Err(context.wait_for_delivery(None))`. The call waits any number of restarts, and no process is needed for it. At
+    /// the moment `until` it ends as `timeout`. What the code wrote so far is an error.
+    ///
+    /// The tool's config must have `"suspends": true`.
+    pub fn wait_for_delivery(&self, until: Option<Timestamp>) -> ToolError {
+        self.suspend(Suspension { until, output: None })
+    }
+
+    /// Ends the code of this call, whose result is `output` at the moment `until`. Nothing of it runs meanwhile. A result can be
+    /// delivered earlier, as after [`ToolContext::wait_for_delivery`]. Return the error.
+    pub fn wait_until(&self, until: Timestamp, output: impl Into<Json>) -> ToolError {
+        self.suspend(Suspension { until: Some(until), output: Some(output.into()) })
+    }
+
+    fn suspend(&self, suspension: Suspension) -> ToolError {
+        self.lock().suspension = Some(suspension);
+        ToolError::new("the call is suspended; its code must return this error").of_kind(ToolErrorKind::Suspended)
+    }
+
     /// Returns the moment now.
     pub fn now(&self) -> Timestamp {
         self.host.now()
@@ -233,6 +270,35 @@ impl ToolContext {
     /// known; [`ToolErrorKind::Failed`] if the model gives no answer.
     pub async fn ask(&self, ask: ModelAsk) -> Result<ModelReply, ToolError> {
         self.host.ask(ask).await
+    }
+
+    /// Calls the tool `tool` with `input`, and waits for the result. The call belongs to the calling task. It is checked, approved,
+    /// limited and recorded as a call of the agent is. A result without success is a value, not an error.
+    ///
+    /// After a crash this code runs again, and a call that has its result is not made a second time. So the code must make the
+    /// same calls again: it must depend on its input, its documents and the results alone. `name` identifies the call among the
+    /// calls of this code: 1 to 64 letters of ASCII, digits, `.`, `_`, `-` or `%`. Without a name the call is numbered, in the order
+    /// of the calls.
+    ///
+    /// The tool's config must name the called tool in `"calls"`.
+    ///
+    /// # Errors
+    ///
+    /// If the config allows no calls, the name is used twice or is no name, or the code makes another call under this name than
+    /// in its first execution. [`ToolErrorKind::Cancelled`] if the call is stopped.
+    pub async fn call_tool(&self, name: Option<&str>, tool: &str, input: impl Into<Json>) -> Result<Arc<CallResult>, ToolError> {
+        self.host.call(name, ModelCall::new(tool, input)).await
+    }
+
+    /// Checks whether the limits leave room for calls that this code is about to make: the calls, the tasks that they create, and the
+    /// first request of each task. More may be needed, and nothing is reserved. It makes no call. Watchers see the least that the
+    /// calls take.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolErrorKind::LimitReached`] with the limit and the amounts.
+    pub async fn check_ahead(&self, calls: Vec<ModelCall>) -> Result<(), ToolError> {
+        self.host.check_ahead(calls).await
     }
 
     /// Returns earlier calls of the logging tool `tool`, oldest first.

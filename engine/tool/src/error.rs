@@ -28,6 +28,8 @@ pub enum ToolErrorKind {
     InvalidInput,
     /// A limit of the run leaves no room for what it needs.
     LimitReached,
+    /// No failure: the result comes later. Made by the context alone.
+    Suspended,
 }
 
 impl ToolError {

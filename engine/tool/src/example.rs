@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::ToolFunction;
 use crate::context::ToolContext;
-use crate::error::ToolError;
+use crate::error::{ToolError, ToolErrorKind};
 use crate::host::BoxFuture;
 
 /// Largest difference of two numbers that count as the same: sums of decimals differ in their last digits.
@@ -87,9 +87,9 @@ fn differences(all: &[Difference]) -> String {
 /// example gives must come out, more may.
 ///
 /// A tool that runs no code has nothing to run, nor has an example that needs the web; that it fits the tool's schema is
-/// checked when the config is loaded.
+/// checked when the config is loaded. Code that makes calls needs a run: `baton tool test` makes one.
 pub async fn run_example(functions: &[&ToolFunction], tool: &Tool, example: &Example) -> Result<(), ExampleFailure> {
-    if !tool.tool_type.behavior().runs_code || !example.runs {
+    if !tool.tool_type.behavior().runs_code || !example.runs || !tool.calls.is_empty() {
         return Ok(());
     }
     let named = |name: &FunctionName| functions.iter().find(|function| function.id == name.id);
@@ -111,7 +111,16 @@ pub async fn run_example(functions: &[&ToolFunction], tool: &Tool, example: &Exa
     }
     let context = context.build();
     let input = Json::from(&example.input);
-    let output = catching(|| (function.invoke)(&context, &input)).await?.map_err(ExampleFailure::Failed)?.value();
+    let output = match catching(|| (function.invoke)(&context, &input)).await? {
+        Ok(output) => output.value(),
+        Err(error) if error.kind == ToolErrorKind::Suspended => {
+            // Others deliver the output, unless the code has named it.
+            let named = context.take_effects().suspension.and_then(|suspension| suspension.output);
+            let Some(output) = named else { return Ok(()) };
+            output.value()
+        }
+        Err(error) => return Err(ExampleFailure::Failed(error)),
+    };
     if let Some(schema) = &tool.output {
         check("output", schema, &output)?;
     }

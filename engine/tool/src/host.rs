@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use baton_types::call::{CallResult, ModelCall};
 use baton_types::document::Content;
 use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::json::Json;
@@ -27,6 +29,10 @@ pub trait ToolHost: Send + Sync {
     fn is_cancelled(&self) -> bool;
     /// Completes when the call is cancelled or times out.
     fn cancelled(&self) -> BoxFuture<'_, ()>;
+    /// Whether the tool's config has `"suspends": true`.
+    fn may_suspend(&self) -> bool;
+    /// Returns the key for the delivery of the call's result.
+    fn delivery_key(&self) -> BoxFuture<'_, Result<String, ToolError>>;
     /// Reports the progress of the call to watchers.
     fn progress(&self, message: &str);
     /// Returns the secret of that name, if the tool's config names it and it is set.
@@ -37,6 +43,16 @@ pub trait ToolHost: Send + Sync {
     fn settings(&self) -> Json;
     /// Asks a model once.
     fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>>;
+    /// Makes another call of a tool and waits for its result. Without a name it has its number among such calls of this code.
+    fn call<'a>(&'a self, name: Option<&'a str>, asked: ModelCall) -> BoxFuture<'a, Result<Arc<CallResult>, ToolError>> {
+        drop((name, asked));
+        Box::pin(std::future::ready(Err(ToolError::new("the code cannot make calls here"))))
+    }
+    /// Checks whether the limits leave room for these calls, all together.
+    fn check_ahead(&self, calls: Vec<ModelCall>) -> BoxFuture<'_, Result<(), ToolError>> {
+        drop(calls);
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Runs work that would hold up other tasks on a thread of its own.
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()>;
 }

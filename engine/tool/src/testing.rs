@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use baton_types::call::{CallResult, ModelCall};
 use baton_types::document::{Content, DocumentVersion, Documents};
 use baton_types::id::{AgentId, CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
@@ -147,6 +148,12 @@ impl TestContext {
         })
     }
 
+    /// Sets the results of the calls that the tool makes. Each is there at once.
+    pub fn with_calls(mut self, result: impl Fn(&ModelCall) -> CallResult + Send + Sync + 'static) -> Self {
+        self.host.calls = Some(Box::new(result));
+        self
+    }
+
     /// Sets whether the tool may write documents, like `writes` of its config (default: true).
     pub fn may_write(mut self, may_write: bool) -> Self {
         self.may_write = may_write;
@@ -175,6 +182,9 @@ impl TestContext {
 /// Model for a tool in a test.
 type StillModel = Box<dyn Fn(&ModelAsk) -> Result<ModelReply, ToolError> + Send + Sync>;
 
+/// Results of calls that a tool makes in a test.
+type StillCalls = Box<dyn Fn(&ModelCall) -> CallResult + Send + Sync>;
+
 /// Returns the number of bytes of text in a part.
 fn said(part: &Part) -> usize {
     if let Part::Request(text) | Part::Text(text) = part { text.len() } else { 0 }
@@ -187,6 +197,7 @@ struct StillHost {
     secrets: BTreeMap<String, String>,
     settings: Json,
     model: Option<StillModel>,
+    calls: Option<StillCalls>,
     cancelled: AtomicBool,
     now: Mutex<Timestamp>,
 }
@@ -199,6 +210,7 @@ impl Default for StillHost {
             secrets: BTreeMap::new(),
             settings: Json::from(serde_json::json!({})),
             model: None,
+            calls: None,
             cancelled: AtomicBool::new(false),
             now: Mutex::new(START),
         }
@@ -231,6 +243,14 @@ impl ToolHost for StillHost {
         if self.is_cancelled() { Box::pin(std::future::ready(())) } else { Box::pin(std::future::pending()) }
     }
 
+    fn may_suspend(&self) -> bool {
+        true
+    }
+
+    fn delivery_key(&self) -> BoxFuture<'_, Result<String, ToolError>> {
+        Box::pin(std::future::ready(Ok("run:0_1.1:00000000000000000000000000000000".to_owned())))
+    }
+
     fn progress(&self, _: &str) {}
 
     fn secret(&self, name: &str) -> Option<String> {
@@ -253,6 +273,14 @@ impl ToolHost for StillHost {
             None => Err(ToolError::new(format!("there is no model {}", ask.model))),
         };
         Box::pin(std::future::ready(answered))
+    }
+
+    fn call<'a>(&'a self, _: Option<&'a str>, asked: ModelCall) -> BoxFuture<'a, Result<Arc<CallResult>, ToolError>> {
+        let result = match &self.calls {
+            Some(calls) => Ok(Arc::new(calls(&asked))),
+            None => Err(ToolError::new("the code cannot make calls: its config has no \"calls\"")),
+        };
+        Box::pin(std::future::ready(result))
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

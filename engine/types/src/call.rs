@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::document::{ContentFacts, DocumentRef, DocumentVersion};
 use crate::json::Json;
+use crate::time::Timestamp;
 
 /// A call as a model asked for it, not yet checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -185,6 +186,8 @@ pub enum ErrorCode {
     EffectNotAllowed,
     /// The approver refused the call.
     Denied,
+    /// The code of a call made another call than in its first execution.
+    Diverged,
 }
 
 impl ErrorCode {
@@ -213,8 +216,20 @@ impl ErrorCode {
             Self::Unanswered => "unanswered",
             Self::EffectNotAllowed => "effect_not_allowed",
             Self::Denied => "denied",
+            Self::Diverged => "diverged",
         }
     }
+}
+
+/// The wait of a call whose code has ended: for a delivery from outside, for a moment, or for the first of both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Suspension {
+    /// The moment up to which a result may be delivered. Without it, the call waits as long as its task lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The output that the call has at that moment. Without it, the call then ends as `timeout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Json>,
 }
 
 /// The exactly one result of a call.

@@ -2,7 +2,9 @@
 //!
 //! Both lists are closed and exhaustive on purpose: a shell that forgets a case must not compile.
 
-use crate::call::{AfterExecution, CallError, CallStatus};
+use std::sync::Arc;
+
+use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ModelCall, Suspension};
 use crate::document::{Content, DocumentRef, Write};
 use crate::entry::{Adoption, CallRequest, ForkPoint, Recorded, RunStarted, Waited};
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
@@ -72,6 +74,33 @@ pub enum Event {
         call: CallId,
         /// The outcome.
         outcome: Outcome,
+    },
+    /// An executor ended the code of a call without a result, which comes later.
+    CallSuspended {
+        /// The call.
+        call: CallId,
+        /// The moment and the output that it waits for.
+        suspension: Suspension,
+    },
+    /// Somebody outside the run delivers the result of a suspended call. Refused if the call is not suspended, or if its
+    /// output would not be accepted from its code either.
+    ResultDelivered {
+        /// The call.
+        call: CallId,
+        /// Author.
+        by: Principal,
+        /// The result: a status, with an output or an error.
+        outcome: Outcome,
+    },
+    /// The code of a running call makes another call. [`Effect::Return`] brings its result, also if the call was made before a
+    /// crash and has its result already. Refused if the code made another call with this name ([`Refusal::Diverged`]).
+    CallMade {
+        /// The call whose code makes it.
+        by: CallId,
+        /// Its name, unique among the calls of this code ([`is_call_name`](crate::id::is_call_name)).
+        name: String,
+        /// The tool, the input and the configuration.
+        asked: ModelCall,
     },
     /// The code of a running call wants to ask a model. Refused where a limit does not allow it
     /// ([`Refusal::LimitReached`]), and while other reservations block it ([`Refusal::NoRoom`]).
@@ -231,7 +260,7 @@ pub enum Effect {
         /// Its turn.
         turn: u32,
     },
-    /// Run the tool's executor; answer with [`Event::CallReturned`].
+    /// Run the tool's executor; answer with [`Event::CallReturned`] or [`Event::CallSuspended`].
     Execute {
         /// The calling task.
         task: TaskId,
@@ -243,6 +272,18 @@ pub enum Effect {
         tool: ToolId,
         /// The checked input.
         input: Json,
+    },
+    /// Give the code of a running call the result of a call that it made. Results are given in the order of these effects.
+    Return {
+        /// The call that has the result. [`CallId::outer`] is the call whose code waits for it.
+        call: CallId,
+        /// Its result.
+        result: Arc<CallResult>,
+    },
+    /// Stop the executor of one call, whose result is not needed any more; no answer is expected.
+    StopCall {
+        /// The call.
+        call: CallId,
     },
     /// A question waits for a person; answer with [`Event::PersonAnswered`].
     AskPerson {
@@ -299,6 +340,42 @@ pub enum Refusal {
         /// The call named.
         call: CallId,
     },
+    /// No result can be delivered for the call.
+    #[error("no result can be delivered for call {call}: {why}")]
+    NotSuspended {
+        /// The call named.
+        call: CallId,
+        /// State of the call.
+        why: String,
+    },
+    /// The code of the call has not ended yet. The delivery may come again once it has.
+    #[error("the code of call {call} is still running")]
+    StillRunning {
+        /// The call named.
+        call: CallId,
+    },
+    /// The delivered output cannot be the call's output.
+    #[error("the delivery for call {call} is not accepted: {reason}")]
+    InvalidDelivery {
+        /// The call.
+        call: CallId,
+        /// Description of the mismatch.
+        reason: String,
+    },
+    /// The code of the call may not make this call at all.
+    #[error("the code of {call} cannot make this call: {why}")]
+    CannotCall {
+        /// The call whose code wants to make it.
+        call: CallId,
+        /// Why.
+        why: String,
+    },
+    /// The code made another call with this name before: it does not do the same as in its first execution.
+    #[error("call {call} was made before with another tool, input or configuration")]
+    Diverged {
+        /// The call named.
+        call: CallId,
+    },
     /// The call has made that request already, and it is open.
     #[error("request {request} of call {call} is already in progress")]
     AlreadyAsked {
@@ -316,8 +393,8 @@ pub enum Refusal {
     /// Reservations of other requests leave no room. The request may be made once they are answered.
     #[error("the rest of the budget is reserved by other requests; this request has to wait until one of them ends")]
     NoRoom,
-    /// A person holds the task: no model is asked in it.
-    #[error("task {task} is held by a person, so no model can be asked for it")]
+    /// A person holds the task, or its agent is a program: no model is asked in it.
+    #[error("no model is asked for task {task}: a person or a program works on it")]
     NoModel {
         /// The task named.
         task: TaskId,

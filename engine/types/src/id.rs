@@ -101,7 +101,8 @@ text_id! {
     TaskId
 }
 text_id! {
-    /// A call: the task that makes it, then `turn.position`, both counted from 1 (`0/2.1`).
+    /// A call: the task that makes it, then `turn.position`, both counted from 1 (`0/2.1`). A call that the code of another
+    /// call makes has that call's id and a name (`0/2.1:fetch`). It belongs to the same task.
     ///
     /// With the run id it is the call's idempotency key.
     CallId
@@ -158,7 +159,7 @@ impl TaskId {
     /// (`0/2.1/retry.2`). Meaningless for the root.
     pub fn originating_call(&self) -> CallId {
         let mut id = CallId(Arc::clone(&self.0));
-        while id.position().is_none()
+        while !id.is_well_formed()
             && let Some((above, _)) = id.0.rsplit_once('/')
         {
             id = CallId::new(above);
@@ -198,11 +199,48 @@ impl CallId {
         self.0.rsplit_once('/').map_or(&*self.0, |(task, _)| task)
     }
 
-    /// Returns the turn and the position of this call, both from 1; `None` if the text is not a call id.
+    /// Returns the turn and the position of this call, both from 1; `None` for a call that code made, and if the text is not a
+    /// call id.
     pub fn position(&self) -> Option<(u32, u32)> {
-        let (turn, position) = self.0.rsplit_once('/')?.1.split_once('.')?;
-        Some((turn.parse().ok()?, position.parse().ok()?))
+        turn_and_position(self.0.rsplit_once('/')?.1)
     }
+
+    /// Returns the call named `name` that the code of this call makes. See [`is_call_name`].
+    pub fn inner(&self, name: &str) -> Self {
+        Self::new(format!("{self}:{name}"))
+    }
+
+    /// Returns the call whose code made this call, and its name there; `None` for a call that a model made.
+    pub fn outer(&self) -> Option<(Self, &str)> {
+        let (outer, name) = self.0.rsplit_once(':')?;
+        // Colons are in no other part of an id.
+        (!name.contains('/')).then(|| (Self::new(outer), name))
+    }
+
+    /// Returns the number of calls whose code led to this call: 0 for a call that a model made.
+    pub fn nesting(&self) -> usize {
+        self.0.rsplit_once('/').map_or(0, |(_, call)| call.matches(':').count())
+    }
+
+    /// Whether the text is the id of a call, of a model or of code.
+    pub fn is_well_formed(&self) -> bool {
+        let place = self.0.rsplit_once('/').map_or("", |(_, place)| place);
+        turn_and_position(place.split_once(':').map_or(place, |(of_model, _)| of_model)).is_some()
+    }
+}
+
+fn turn_and_position(place: &str) -> Option<(u32, u32)> {
+    let (turn, position) = place.split_once('.')?;
+    Some((turn.parse().ok()?, position.parse().ok()?))
+}
+
+/// The most bytes of the name of a call that code makes.
+pub const MAX_CALL_NAME_LENGTH: usize = 64;
+
+/// Whether code may give this name to a call that it makes: 1 to 64 letters of ASCII, digits, `.`, `_`, `-` and `%`.
+pub fn is_call_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-%".contains(&byte);
+    (1..=MAX_CALL_NAME_LENGTH).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 /// The most characters an id of a tool may have (the limit of OpenAI's and Anthropic's function names).
@@ -245,6 +283,11 @@ impl ContentHash {
         hasher.update(&self.0);
         hasher.update(content);
         Self(*hasher.finalize().as_bytes())
+    }
+
+    /// Hashes `content` with the key `secret`: who does not have it can make no such hash.
+    pub fn keyed(secret: &[u8; 32], content: &[u8]) -> Self {
+        Self(*blake3::keyed_hash(secret, content).as_bytes())
     }
 
     /// Returns the 32 bytes.
@@ -319,6 +362,22 @@ mod tests {
         assert_eq!(call.as_str(), "0/2.1/3.4");
         assert_eq!(call.task().as_str(), "0/2.1");
         assert_eq!(call.position(), Some((3, 4)));
+    }
+
+    #[test]
+    fn a_call_of_code_belongs_to_the_task_of_the_outer_call() {
+        let outer = TaskId::root().call(2, 1);
+        let inner = outer.inner("1.2").inner("b");
+        assert_eq!(inner.as_str(), "0/2.1:1.2:b");
+        assert_eq!((inner.task(), inner.position(), inner.nesting()), (TaskId::root(), None, 2));
+        assert_eq!(inner.outer(), Some((outer.inner("1.2"), "b")));
+        assert_eq!((outer.outer(), outer.nesting()), (None, 0));
+        let below = inner.created_task().call(1, 1);
+        assert_eq!((below.outer(), below.task()), (None, inner.created_task()));
+        for task in [inner.created_task(), inner.attempt(2), inner.approval(1), inner.approval(2), inner.outcome()] {
+            assert_eq!(task.originating_call(), inner, "{task}");
+        }
+        assert!(is_call_name("step_1.a%20b") && !is_call_name("") && !is_call_name("a/b") && !is_call_name("a:b"));
     }
 
     #[test]

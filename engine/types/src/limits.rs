@@ -136,6 +136,35 @@ impl Limits {
     }
 }
 
+/// The limits of a session: of a run and of all runs that it continues, together. An absent key means no limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionLimits {
+    /// Turns of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub turns: Option<u32>,
+    /// Calls, counted as [`Limits::calls`] are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 10_000_000))]
+    pub calls: Option<u32>,
+    /// Tokens of requests and answers together, estimates included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub tokens: Option<u64>,
+    /// Money in US dollars. Needs a price for every model that may spend it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = MAX_DOLLARS))]
+    pub cost_usd: Option<f64>,
+}
+
+impl SessionLimits {
+    /// Returns the limits of tokens and money.
+    pub fn budget(&self) -> Limits {
+        Limits { tokens: self.tokens, cost_usd: self.cost_usd, ..Limits::default() }
+    }
+}
+
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -164,6 +193,14 @@ pub enum LimitKind {
     Calls,
     /// [`Limits::calls`] of the run.
     RunCalls,
+    /// [`SessionLimits::turns`].
+    SessionTurns,
+    /// [`SessionLimits::calls`].
+    SessionCalls,
+    /// [`SessionLimits::tokens`].
+    SessionTokens,
+    /// [`SessionLimits::cost_usd`].
+    SessionCost,
     /// [`Limits::result_bytes`].
     ResultBytes,
     /// [`Limits::turn_seconds`].
@@ -190,6 +227,10 @@ impl LimitKind {
             Self::CostAbove => "limits.cost_usd of a task above or of the run",
             Self::Calls => "limits.calls",
             Self::RunCalls => "limits.calls of the run",
+            Self::SessionTurns => "session_limits.turns",
+            Self::SessionCalls => "session_limits.calls",
+            Self::SessionTokens => "session_limits.tokens",
+            Self::SessionCost => "session_limits.cost_usd",
             Self::ResultBytes => "limits.result_bytes",
             Self::TurnSeconds => "limits.turn_seconds",
             Self::WorkedSeconds => "limits.worked_seconds",

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// The last moment.
+    pub const MAX: Self = Self(i64::MAX);
+
     /// Returns a moment from microseconds since 1970.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)

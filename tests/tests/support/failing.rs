@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use baton_store::{Batch, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use baton_store::{Batch, Due, LoggedCall, NewRun, RunRecord, Store, StoreError};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use tokio::sync::watch;
 
 /// When the failing commit fails.
@@ -119,6 +120,18 @@ impl Store for FailingStore {
 
     async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
         self.inner.take_commands(run, after).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
+        self.inner.due(now, limit).await
+    }
+
+    async fn secret(&self) -> Result<[u8; 32], StoreError> {
+        self.inner.secret().await
+    }
+
+    fn subscribe_to_all(&self) -> watch::Receiver<u64> {
+        self.inner.subscribe_to_all()
     }
 
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {

@@ -88,6 +88,21 @@ impl TestJob {
         self
     }
 
+    /// Adds an agent that is the program `source`, with these tools; `extra` is merged into its config.
+    pub(crate) fn program(mut self, id: &str, source: &str, tools: &[&str], extra: Value) -> Self {
+        let file = format!("programs/{id}.py");
+        let mut agent = json!({
+            "agent_id": id,
+            "description": format!("Does the work of {id}."),
+            "program": file,
+            "tools": tools,
+        });
+        merge(&mut agent, extra);
+        self.sources.add(Role::Agent, format!("agents/{id}.json"), agent.to_string());
+        self.sources.add(Role::Program, file, source);
+        self
+    }
+
     /// Adds a function tool of this binary without further parameters; `extra` is merged into its config.
     pub(crate) fn tool(mut self, id: &str, parameters: Value, extra: Value) -> Self {
         let registered = registered_functions().into_iter().find(|function| function.id == id);

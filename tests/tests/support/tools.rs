@@ -1,16 +1,22 @@
 //! Tools that misbehave, and tools that count.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_macros::tool;
 use baton_tool::{ModelAsk, PendingWrite, ToolContext, ToolError, parse_path};
+use baton_types::call::CallResult;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
 /// Number of effects of each call, by idempotency key, as the outside world saw them.
 static LEDGER: LazyLock<Mutex<HashMap<String, u32>>> = LazyLock::new(Mutex::default);
+
+/// Keys that calls handed over, by run.
+static KEYS: LazyLock<Mutex<HashMap<String, Vec<String>>>> = LazyLock::new(Mutex::default);
 
 /// Gates by name, opened by a test.
 static GATES: LazyLock<Mutex<HashMap<String, Arc<Gate>>>> = LazyLock::new(Mutex::default);
@@ -48,6 +54,11 @@ pub(crate) fn effects_of(run: &str) -> Vec<(String, u32)> {
         ledger.iter().filter_map(|(key, count)| Some((key.strip_prefix(&prefix)?.to_owned(), *count))).collect();
     effects.sort();
     effects
+}
+
+/// Returns the keys that the calls of run `run` handed over, one for each time that the code of one ran.
+pub(crate) fn keys_of(run: &str) -> Vec<String> {
+    KEYS.lock().unwrap_or_else(PoisonError::into_inner).get(run).cloned().unwrap_or_default()
 }
 
 /// Writes a document.
@@ -88,6 +99,25 @@ async fn strike(context: &ToolContext, gate: Option<String>) -> Result<Value, To
         gate.opened.notified().await;
     }
     Ok(json!({"struck": true}))
+}
+
+/// Hands its delivery key over to the outside, waits at the gate, and ends without a result: it is delivered, or comes after so many
+/// milliseconds.
+#[tool]
+async fn hand_over(context: &ToolContext, gate: Option<String>, milliseconds: Option<u64>) -> Result<Value, ToolError> {
+    let key = context.delivery_key().await?;
+    KEYS.lock().unwrap_or_else(PoisonError::into_inner).entry(context.run().to_string()).or_default().push(key);
+    if let Some(gate) = gate {
+        let gate = Gate::named(&gate);
+        gate.reached.notify_one();
+        gate.opened.notified().await;
+    }
+    Err(match milliseconds {
+        Some(milliseconds) => {
+            context.wait_until(context.now().plus(Duration::from_millis(milliseconds)), json!({"by": "the clock"}))
+        }
+        None => context.wait_for_delivery(None),
+    })
 }
 
 /// Returns when `count` calls are waiting here at the same time.
@@ -193,4 +223,49 @@ async fn impatient(context: &ToolContext, model: String, times: u32) -> Result<V
 fn read_settings(context: &ToolContext) -> Result<Value, ToolError> {
     let settings: Value = context.settings()?;
     Ok(json!({"settings": settings, "secret_length": context.secret("USUAL_KEY")?.len()}))
+}
+
+/// Delegates `count` times, `at_once` of them in parallel, and returns the answers in the order in which they come. Each request
+/// names the answer before, so another order would be another program.
+#[tool]
+async fn send_out(context: &ToolContext, count: u32, at_once: usize) -> Result<Value, ToolError> {
+    let (mut running, mut answers) = (FuturesUnordered::new(), vec!["nothing".to_owned()]);
+    for number in 1..=count {
+        if running.len() == at_once {
+            answers.extend(next_answer(&mut running).await?);
+        }
+        let request = format!("errand {number} after {}", answers.last().expect("there is one"));
+        running.push(context.call_tool(None, "route_to_worker", json!({"request": request})));
+    }
+    while let Some(answer) = next_answer(&mut running).await? {
+        answers.push(answer);
+    }
+    Ok(json!({"answers": answers[1..]}))
+}
+
+async fn next_answer(
+    running: &mut (impl futures_util::Stream<Item = Result<Arc<CallResult>, ToolError>> + Unpin),
+) -> Result<Option<String>, ToolError> {
+    let Some(result) = running.next().await.transpose()? else { return Ok(None) };
+    Ok(Some(result.output.value()["summary"].as_str().unwrap_or_else(|| result.status.as_str()).to_owned()))
+}
+
+/// Calls `strike`, the first time with one gate and later with another: what no code that makes calls may do.
+#[tool]
+async fn changes_its_mind(context: &ToolContext, first: String, later: String) -> Result<Value, ToolError> {
+    static RUNS: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    let is_first = RUNS.lock().unwrap_or_else(PoisonError::into_inner).insert(context.run().to_string());
+    let gate = if is_first { first } else { later };
+    let struck = context.call_tool(Some("only"), "strike", json!({"gate": gate})).await;
+    // The error is no way out.
+    Ok(json!({"struck": struck.is_ok()}))
+}
+
+/// Calls `dawdle` and soon gives it up, and then takes longer itself than its config allows.
+#[tool]
+async fn gives_up(context: &ToolContext) -> Result<Value, ToolError> {
+    let call = context.call_tool(None, "dawdle", json!({}));
+    let in_time = tokio::time::timeout(Duration::from_secs(1), call).await.is_ok();
+    context.sleep(Duration::from_mins(11)).await?;
+    Ok(json!({"in_time": in_time}))
 }

@@ -10,7 +10,7 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 18] = [
     "engine/types",
     "engine/machine",
     "engine/schema",
@@ -21,6 +21,7 @@ const CRATES: [&str; 17] = [
     "engine/files",
     "engine/macros",
     "engine/models",
+    "engine/program",
     "engine/proof",
     "engine/rcrt",
     "engine/runtime",

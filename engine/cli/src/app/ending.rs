@@ -7,17 +7,20 @@ use baton_runtime::RunHandle;
 use baton_store::Store;
 use clap::{Args, ValueHint};
 
-use crate::app::engine::{engine, run_failure};
+use crate::app::engine::{builder, engine, run_failure};
+use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
 use crate::export::{Exported, Plan, Target};
 use crate::place::Place;
+use crate::runs::FoundRun;
 use crate::screen::{self, Output};
 use crate::session::{self, Ended};
 use crate::shell::{CommandLine, baton};
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
+use crate::trust::Manner;
 use crate::view::RunView;
-use crate::{person, style, terminal, words};
+use crate::{job, person, style, terminal, words};
 
 /// Options for the end of an execution.
 #[derive(Debug, Args)]
@@ -66,6 +69,43 @@ pub(crate) async fn finish(
         reported => reported?,
     }
     exported?.files().map(|_| exit)
+}
+
+/// Options of commands that continue a run if no process executes it.
+#[derive(Debug, Args)]
+pub(crate) struct Continuation {
+    /// Do not continue a run that no process executes; `baton resume` or `baton tend` does it later
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
+    #[arg(long)]
+    trust: bool,
+    #[command(flatten)]
+    pub(crate) ending: Ending,
+    #[command(flatten)]
+    recording: RecordingArgs,
+}
+
+/// Continues a run that no process executes, as `baton resume` does, until it waits for a delivery or a moment.
+pub(crate) async fn resume_and_finish(
+    found: &FoundRun,
+    options: &Continuation,
+    out: Option<&Target>,
+    place: &Place,
+) -> Result<Exit, Failure> {
+    let recording = options.recording.of_resumption(place)?;
+    let builder = builder(&found.store, place.store_file(), place, Manner::of(options.trust))?;
+    let engine = recording.used_by(builder).build().map_err(run_failure)?;
+    let interruptions = Interruptions::catch()?;
+    let handle = engine.resume(found.id()).await.map_err(run_failure)?;
+    job::tell_changes(place, found).await?;
+    let left = handle.clone();
+    tokio::spawn(async move {
+        left.until_suspended().await;
+        left.stop().await
+    });
+    let exit = finish(&handle, found.record.last_seq, &found.store, place, out, interruptions).await?;
+    recording.close(found.id(), exit, place)
 }
 
 fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Result<(), Failure> {
@@ -145,7 +185,12 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
                     baton("answer").value(run).value(format_args!("Q{}", asked.question.number))
                 ));
             }
-            lines.push(text!("{}       {resume}", label));
+            lines.extend(view.suspended.iter().flat_map(|suspended| suspended.lines(terminal::width())));
+            if view.suspended.is_empty() {
+                lines.push(text!("{}       {resume}", label));
+            } else {
+                lines.push(text!("{}       {resume} · {}", label, baton("tend")));
+            }
             lines
         }
         Exit::Unavailable if view.run.ended().is_none() => {

@@ -8,20 +8,16 @@ use baton_types::json::Json;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::app::{Ending, builder, complete, document, engine, finish, run_failure};
-use crate::cassettes::RecordingArgs;
+use crate::app::{Continuation, complete, document, engine, resume_and_finish, run_failure};
 use crate::exit::{Exit, Failure};
-use crate::export::Target;
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::shell::baton;
-use crate::signals::Interruptions;
 use crate::style;
 use crate::terminal;
 use crate::text::{Text, text};
-use crate::trust::Manner;
 use crate::view::{Asked, RunView};
-use crate::{approvals, job, question};
+use crate::{approvals, question};
 
 /// Arguments of `answer`.
 #[derive(Debug, Args)]
@@ -36,19 +32,18 @@ pub(crate) struct AnswerArgs {
     /// The answer as JSON instead of ANSWER, such as '{"approved": true}'
     #[arg(long, value_name = "JSON")]
     json: Option<String>,
+    /// Approve a call with this input, in place of the agent's. @FILE reads it from a file
+    #[arg(long, value_name = "JSON|@FILE", conflicts_with = "json")]
+    input: Option<String>,
+    /// Also approve later calls of this tool in this run whose input meets this condition. The value at the JSON pointer is VALUE
+    /// (JSON or text), or begins with TEXT. May be repeated: calls must meet all conditions
+    #[arg(long = "also", value_name = "POINTER=VALUE|POINTER=TEXT*", conflicts_with = "json")]
+    also: Vec<String>,
     /// File to send with the answer. It is put into the workspace at PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
-    /// Do not continue a run that no process executes; `baton resume` does it later
-    #[arg(long)]
-    no_resume: bool,
-    /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
-    #[arg(long)]
-    trust: bool,
     #[command(flatten)]
-    ending: Ending,
-    #[command(flatten)]
-    recording: RecordingArgs,
+    continuation: Continuation,
 }
 
 /// Sends the answer to the run, or prints the question if no answer was given.
@@ -74,7 +69,12 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         _ => return Err(Failure::Usage("put an answer of several words in quotes".to_owned())),
     };
     let typed = typed.as_deref();
-    let Some(answer) = given(args, typed, schema)? else {
+    let answer = if args.input.is_some() || !args.also.is_empty() {
+        Some(approval(args, typed, schema, place)?)
+    } else {
+        given(args, typed, schema)?
+    };
+    let Some(answer) = answer else {
         // Without an answer, the question is printed with an example of an answer.
         for line in view.question_lines(asked, terminal::width()) {
             place.screen.tell(&line);
@@ -86,14 +86,14 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         )));
     };
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
-    let out = args.ending.target(place)?;
+    let out = args.continuation.ending.target(place)?;
     let delivered = engine(&found.store)?
         .answer(found.id(), task.id.clone(), &terminal::person(), Json::from(&answer), documents)
         .await
         .map_err(run_failure)?;
     let run = found.id();
     // A pause lasts until a person ends it.
-    let resumes = matches!(delivered, Delivery::Queued) && !args.no_resume && !view.run.totals().paused;
+    let resumes = matches!(delivered, Delivery::Queued) && !args.continuation.no_resume && !view.run.totals().paused;
     if place.screen.is_text() {
         let told = text!("Q{number} answered: {}", Text::block(&answer_text(&answer)));
         // A continued run prints its own result.
@@ -112,28 +112,12 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
             Delivery::Sent | Delivery::Done => place.screen.tell(&text!("the process that runs it continues with the answer")),
         }
     } else if !resumes {
-        let state = match delivered {
-            Delivery::Done => "done",
-            Delivery::Sent => "sent",
-            Delivery::Queued => "queued",
-        };
+        let state = delivered.as_str();
         place
             .screen
             .json(&json!({"run": run, "question": format!("Q{number}"), "task": task.id, "answer": answer, "delivery": state}))?;
     }
-    if resumes { resume(args, &found, out.as_ref(), place).await } else { Ok(Exit::Done) }
-}
-
-/// Continues the run with the answer, as `baton resume` does.
-async fn resume(args: &AnswerArgs, found: &FoundRun, out: Option<&Target>, place: &Place) -> Result<Exit, Failure> {
-    let recording = args.recording.of_resumption(place)?;
-    let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
-    let engine = recording.used_by(builder).build().map_err(run_failure)?;
-    let interruptions = Interruptions::catch()?;
-    let handle = engine.resume(found.id()).await.map_err(run_failure)?;
-    job::tell_changes(place, found).await?;
-    let exit = finish(&handle, found.record.last_seq, &found.store, place, out, interruptions).await?;
-    recording.close(found.id(), exit, place)
+    if resumes { resume_and_finish(&found, &args.continuation, out.as_ref(), place).await } else { Ok(Exit::Done) }
 }
 
 fn answer_text(answer: &Value) -> String {
@@ -205,6 +189,48 @@ fn choose(view: &RunView, number: Option<u32>) -> Result<Asked<'_>, Failure> {
             Err(Failure::Usage(format!("several questions are open: {}; choose one", names.join(", "))))
         }
     }
+}
+
+/// Returns the answer that approves a call, with its `--input` and `--also`.
+fn approval(args: &AnswerArgs, typed: Option<&str>, schema: &Json, place: &Place) -> Result<Value, Failure> {
+    if schema.value()["properties"]["class"].is_null() {
+        return Err(Failure::Usage(
+            "--input and --also are for the approval of a call, and no other answer takes them".to_owned(),
+        ));
+    }
+    let unfit = |reason: String| Failure::Usage(format!("the answer does not fit the question: {reason}"));
+    let mut answer = question::read_answer(schema, typed.unwrap_or("yes")).map_err(unfit)?;
+    if answer["approved"] != true {
+        return Err(Failure::Usage("--input and --also approve the call, so the answer must be yes".to_owned()));
+    }
+    if let Some(input) = &args.input {
+        let text = match input.strip_prefix('@') {
+            Some(file) => {
+                let file = place.current.join(file);
+                std::fs::read_to_string(&file).map_err(|error| Failure::file(&file, error))?
+            }
+            None => input.clone(),
+        };
+        answer["input"] = serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("--input is not JSON: {error}")))?;
+    }
+    if !args.also.is_empty() {
+        answer["class"] = args.also.iter().map(|text| condition(text)).collect::<Result<Value, _>>()?;
+    }
+    question::check(schema, &answer).map_err(unfit)?;
+    Ok(answer)
+}
+
+/// Reads a condition on the input of later calls.
+fn condition(text: &str) -> Result<Value, Failure> {
+    let Some((pointer, value)) = text.split_once('=').filter(|(pointer, _)| pointer.starts_with('/')) else {
+        return Err(Failure::Usage(format!(
+            "--also {text} cannot be read as a condition; write it like --also '/path=drafts/*'"
+        )));
+    };
+    Ok(match value.strip_suffix('*') {
+        Some(prefix) => json!({"pointer": pointer, "prefix": prefix}),
+        None => json!({"pointer": pointer, "equals": serde_json::from_str(value).unwrap_or_else(|_| json!(value))}),
+    })
 }
 
 /// Reads the answer from the command line, and checks it against the question's schema.

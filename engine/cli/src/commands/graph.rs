@@ -157,7 +157,11 @@ fn of_job(configs: &Configs) -> Drawing {
     let mut drawing = Drawing::default();
     for (id, agent) in &configs.agents {
         let look = if *id == configs.job.root { Look::Root } else { Look::Plain };
-        drawing.boxes.push(Box { id: id.to_string(), label: escaped(&format!("{id} · {}", agent.model)), look });
+        drawing.boxes.push(Box {
+            id: id.to_string(),
+            label: escaped(&format!("{id} · {}", agent.program.as_ref().map_or(&agent.model, |program| &program.file))),
+            look,
+        });
     }
     for (from, agent) in configs.agents.values().enumerate() {
         for tool in agent.tools.values() {

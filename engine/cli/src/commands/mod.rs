@@ -4,6 +4,7 @@ pub(crate) mod answer;
 pub(crate) mod completions;
 pub(crate) mod continue_run;
 pub(crate) mod control;
+pub(crate) mod deliver;
 pub(crate) mod diff;
 pub(crate) mod doc;
 pub(crate) mod docs;
@@ -19,6 +20,7 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod tend;
 pub(crate) mod timeline;
 pub(crate) mod tool;
 pub(crate) mod validate;
@@ -71,6 +73,12 @@ pub(crate) enum Command {
     /// Answer a question that waits for a person
     #[command(after_help = "Example:\n  baton answer @last Q1 yes")]
     Answer(answer::AnswerArgs),
+    /// Deliver the result of a call that waits for one from outside
+    #[command(after_help = "Example:\n  baton deliver @last '{\"paid\": true}'")]
+    Deliver(deliver::DeliverArgs),
+    /// Resume runs that wait, each when a delivery, an answer or its time has come, until it is stopped
+    #[command(after_help = "Example:\n  baton tend")]
+    Tend(tend::TendArgs),
     /// Pause a run (in any process) until it is resumed
     #[command(after_help = "Example:\n  baton pause @last")]
     Pause(control::PauseArgs),
@@ -124,6 +132,8 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Show(args) => show::run(&args, place).await,
         Command::Timeline(args) => timeline::run(&args, place).await,
         Command::Answer(args) => answer::run(&args, place).await,
+        Command::Deliver(args) => deliver::run(&args, place).await,
+        Command::Tend(args) => tend::run(&args, place).await,
         Command::Pause(args) => control::pause(&args, place).await,
         Command::Cancel(args) => control::cancel(&args, place).await,
         Command::Steer(args) => control::steer(&args, place).await,

@@ -47,6 +47,7 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
     let found = runs::find_to_read(place, &args.run).await?;
     let mut view = found.view().await?;
     approvals::look(&mut view, &found.store).await;
+    view.look_at_suspended().await.map_err(run_failure)?;
     view.interrupted = found.status() == runs::INTERRUPTED;
     view.executed = runs::is_held(&*found.store, &found.record) == Some(true);
     if let Some(question) = &args.question {
@@ -100,6 +101,9 @@ async fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Fai
         let question = text!("{}: {} → {}", view.holder(&asked.question.asker), question, asked.ending());
         let lines = words::labelled(text!("Q{}", asked.question.number), question.as_str(), width);
         lines.iter().try_for_each(|line| screen.text(line))?;
+    }
+    for suspended in &view.suspended {
+        suspended.lines(width).iter().try_for_each(|line| screen.text(line))?;
     }
     let spent = view.spent_table(SPENT_ROWS, width.saturating_sub(words::LABEL));
     words::beside(text!("spent"), spent).iter().try_for_each(|line| screen.text(line))?;

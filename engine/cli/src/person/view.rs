@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use baton_types::call::CallError;
+use baton_types::call::{CallError, CallResult};
 use baton_types::document::{Content, DocumentVersion};
+use baton_types::entry::Said;
 use baton_types::id::ContentHash;
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role};
@@ -123,14 +124,14 @@ fn described(part: &Part, contents: &HashMap<ContentHash, Content>) -> Option<(S
         Part::Text(text) => ("text".to_owned(), text.clone()),
         Part::Items(_) => return None,
         Part::Call { asked, call: _ } => (format!("call of {}", asked.tool), asked.input.text().to_owned()),
-        Part::Result { asked, result, hint: _, said, call: _ } => {
-            let Some(result) = result else { return Some((format!("result of {}", asked.tool), "waiting".to_owned())) };
-            let error = result.error.as_ref().map(|error| CallError::to_value(error).to_string());
-            let output = Some(result.output.shown().text().to_owned()).filter(|_| !result.output.is_null());
-            let answers = (!said.is_empty()).then(|| serde_json::to_string(said).unwrap_or_default());
-            let content: Vec<String> = [error, output, answers].into_iter().flatten().collect();
-            (format!("result of {}: {}", asked.tool, result.status.as_str()), content.join("\n"))
+        Part::Result { asked, result: None, .. } => (format!("result of {}", asked.tool), "waiting".to_owned()),
+        Part::Result { asked, result: Some(result), said, .. } => {
+            (format!("result of {}: {}", asked.tool, result.status.as_str()), outcome(result, said))
         }
+        Part::TaskResult { task, result, said, .. } => {
+            (format!("result of task {task}: {}", result.status.as_str()), outcome(result, said))
+        }
+        Part::Instruction { from, text } => (format!("message of {from}"), text.clone()),
         Part::Document(version) => (record(version), content(version, contents)),
         Part::Pointer(version) => (record(version), version.content.summary.clone()),
         Part::Repeated(version) => (record(version), "shown before".to_owned()),
@@ -141,6 +142,14 @@ fn described(part: &Part, contents: &HashMap<ContentHash, Content>) -> Option<(S
         Part::Summary { through_turn, text } => (format!("summary of the turns up to {through_turn}"), text.clone()),
         Part::Notice(notice) => ("notice".to_owned(), notice.text()),
     })
+}
+
+/// Returns the error, the output and the answers on behalf of the agent, a line each.
+fn outcome(result: &CallResult, said: &[Said]) -> String {
+    let error = result.error.as_ref().map(|error| CallError::to_value(error).to_string());
+    let output = Some(result.output.shown().text().to_owned()).filter(|_| !result.output.is_null());
+    let answers = (!said.is_empty()).then(|| serde_json::to_string(said).unwrap_or_default());
+    [error, output, answers].into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 fn record(version: &DocumentVersion) -> String {

@@ -161,7 +161,8 @@ impl RunView {
         let is_stuck = match end.error.code {
             ErrorCode::NoHandoff => true,
             ErrorCode::LimitReached => {
-                matches!(limit, Some(LimitKind::Turns | LimitKind::RunTurns | LimitKind::Calls | LimitKind::RunCalls))
+                let of_turns = matches!(limit, Some(LimitKind::Turns | LimitKind::RunTurns | LimitKind::SessionTurns));
+                of_turns || matches!(limit, Some(LimitKind::Calls | LimitKind::RunCalls | LimitKind::SessionCalls))
             }
             // A script has no answer for a turn that its author did not expect.
             ErrorCode::ModelFailed => self.is_scripted(),

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::approval::CallReport;
 use super::failure::Failure;
+use super::suspended::SuspendedReport;
 use super::usage::{UnsettledReport, usd};
 use super::{Asked, NotUsed, RunView, state};
 
@@ -33,6 +34,9 @@ pub(crate) struct RunReport {
     documents: Vec<DocumentReport>,
     tasks: Vec<TaskReport>,
     questions: Vec<QuestionReport>,
+    /// The suspended calls. Only `show` lists them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suspended: Vec<SuspendedReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outputs: Vec<Json>,
     /// The run that it continues.
@@ -205,6 +209,7 @@ impl RunView {
                 .collect(),
             tasks: self.task_reports(),
             questions: self.questions().map(|asked| self.question_report(asked)).collect(),
+            suspended: self.suspended.clone(),
             outputs: self.outputs.clone(),
             continues: started.and_then(|started| started.continues.clone()),
             fork: started.and_then(|started| started.forked_from.as_ref()).map(|of| ForkReport {

@@ -12,6 +12,7 @@ pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod summary;
+pub(crate) mod suspended;
 mod table;
 mod tree;
 pub(crate) mod usage;
@@ -29,7 +30,9 @@ use baton_types::entry::{BudgetSettled, Concern, Control, ControlAction, Entry, 
 use baton_types::id::{RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
+use baton_types::tool_type::ToolType;
 use failure::Problem;
+use suspended::SuspendedReport;
 use usage::{NotUsed, Unsettled};
 
 /// The state of a run, and the facts for people that the state lacks.
@@ -65,6 +68,8 @@ pub(crate) struct RunView {
     /// Previews of pending approvals, by the question's task. They are not in any entry: they come from the run's pinned configs
     /// and contents.
     pub(crate) previews: BTreeMap<TaskId, Preview>,
+    /// The suspended calls, as they were when they were looked at last.
+    pub(crate) suspended: Vec<SuspendedReport>,
 }
 
 /// Turns and usage since the last entry that a fork shares with its original.
@@ -150,6 +155,7 @@ impl RunView {
             away: BTreeMap::new(),
             back_offs: BackOffs::default(),
             previews: BTreeMap::new(),
+            suspended: Vec::new(),
         })
     }
 
@@ -209,7 +215,14 @@ impl RunView {
                 self.problems.push(Problem::of_call(&refused.task, &refused.call, refused.tool.as_str(), &refused.error));
                 self.row_mut(&refused.task).step = format!("{} refused: {}", refused.tool, refused.error.message);
             }
+            Entry::CallMade(_) => self.calls += 1,
             Entry::CallStarted(started) => self.row_mut(&started.task).step = started.tool.to_string(),
+            Entry::CallSuspended(suspended) => {
+                self.row_mut(&suspended.task).step = match suspended.suspension.until {
+                    Some(until) => format!("{} waits until {until}", suspended.tool),
+                    None => format!("{} waits for a delivery", suspended.tool),
+                };
+            }
             Entry::CallFinished(finished) => {
                 if let Some(error) = &finished.result.error {
                     self.problems.push(Problem::of_call(&finished.task, &finished.call, finished.tool.as_str(), error));
@@ -241,7 +254,12 @@ impl RunView {
                 row.ended = Some(at);
                 row.result = Some(Arc::clone(&ended.result));
             }
-            Entry::CallApproved(_) | Entry::QuestionOpened(_) | Entry::Output(_) | Entry::Compacted(_) | Entry::RunEnded(_) => {}
+            Entry::CallApproved(_)
+            | Entry::QuestionOpened(_)
+            | Entry::Output(_)
+            | Entry::Compacted(_)
+            | Entry::TaskReported(_)
+            | Entry::RunEnded(_) => {}
         }
         Ok(())
     }
@@ -372,6 +390,11 @@ impl RunView {
 
     /// Returns the holder of the task that `call` waits for.
     pub(crate) fn awaited_of(&self, call: &OpenCall) -> String {
+        // Background tasks that a call waits for are rows of their own.
+        let waits_for_tasks = call.stage != CallStage::Approval && call.tool_type == Some(ToolType::NonFunctionTool);
+        if call.stage == CallStage::Suspended || waits_for_tasks {
+            return call.asked.shown_name().to_owned();
+        }
         self.holder(&Self::awaited_task(call))
     }
 

@@ -106,7 +106,7 @@ impl RunView {
             Phase::Ready(_) => Mark::Ready,
             Phase::Asking(_) | Phase::Acting(_) => Mark::Running,
             Phase::Waiting(Wait::Person) => Mark::Person,
-            Phase::Waiting(Wait::Calls(_) | Wait::Escalated(_)) => Mark::Blocked,
+            Phase::Waiting(Wait::Calls(_) | Wait::Escalated(_) | Wait::BackgroundTasks) => Mark::Blocked,
             Phase::Ended(FinalState::Completed) if self.is_short(task) => Mark::Partial,
             Phase::Ended(FinalState::Completed) => Mark::Done,
             Phase::Ended(FinalState::Failed | FinalState::Cancelled | FinalState::TimedOut) => Mark::Bad,
@@ -130,6 +130,7 @@ impl RunView {
             }
             Phase::Asking(_) | Phase::Acting(_) => vec![format!("turn {}", task.turns)],
             Phase::Waiting(Wait::Person) => one("waits for you"),
+            Phase::Waiting(Wait::BackgroundTasks) => one("waits for background tasks"),
             Phase::Waiting(Wait::Escalated(to)) => vec![format!("waits for {}", self.holder(to)), format!("waits for {to}")],
             Phase::Waiting(Wait::Calls(calls)) => {
                 let (mut whom, mut since): (BTreeMap<String, usize>, Option<Timestamp>) = (BTreeMap::new(), None);

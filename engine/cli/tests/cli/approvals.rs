@@ -264,6 +264,44 @@ fn what_a_call_and_a_document_say_cannot_command_the_terminal_or_hide() {
 }
 
 #[test]
+fn a_person_approves_with_another_input() {
+    let folder = Folder::new();
+    let input = json!({"path": "notes.md", "content": "too much", "why_created": "Notes"});
+    approving(&folder, "write_file", input, "known.md", "known");
+    folder.baton(&["run", "approving"]).exits(3);
+    let answer = |more: &[&str]| folder.baton(&[&["answer", "@last", "Q1"], more].concat());
+    answer(&["no", "--input", "{}"]).exits(2).tells("so the answer must be yes");
+    answer(&["--input", "{"]).exits(2).tells("--input is not JSON");
+    answer(&["--input", r#"{"path": 7}"#]).exits(1).tells("/input");
+    folder.write("input.json", r#"{"path": "notes.md", "content": "enough", "why_created": "Notes"}"#);
+    answer(&["yes", "--input", "@input.json"]).exits(0);
+    folder.baton(&["doc", "cat", "@last", "notes.md"]).exits(0).says("enough");
+    folder.baton(&["timeline", "@last"]).exits(0).says("write_file").says("approved with {").says("enough");
+}
+
+#[test]
+fn a_person_approves_later_calls_as_well() {
+    let folder = Folder::new();
+    let write = |path: &str| json!({"calls": [{"tool": "write_file", "input": {"path": path, "content": "text", "why_created": "Notes"}}]});
+    approving(&folder, "write_file", json!({}), "known.md", "known");
+    let handoff = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]});
+    let turns = json!({"agents": {"lead": {"turns": [write("drafts/a.md"), write("drafts/b.md"), write("final.md"), handoff]}}});
+    folder.write("approving/the.script.json", turns.to_string());
+    folder.baton(&["run", "approving"]).exits(3);
+    let answer = |more: &[&str]| folder.baton(&[&["answer", "@last"], more].concat());
+    answer(&["Q1", "--also", "path"]).exits(2).tells("cannot be read as a condition");
+    answer(&["Q1", "--also", "/path=final*"]).exits(1).tells("this call itself is not of the class");
+    answer(&["Q1", "yes", "--also", "/path=drafts/*", "--also", "/content=text"]).exits(3).tells("(Q2)");
+    folder
+        .baton(&["timeline", "@last"])
+        .exits(0)
+        .says("also later calls where /path begins with")
+        .says("approved with the class of call 0/1.1");
+    answer(&["Q2", "no"]).exits(0);
+    folder.baton(&["doc", "cat", "@last", "drafts/b.md"]).exits(0).says("text");
+}
+
+#[test]
 fn a_terminal_asks_with_the_title_and_the_change() {
     let folder = Folder::new();
     approving(&folder, "write_file", json!({"path": "a.md", "content": "new\n"}), "a.md", "old\n");

@@ -5,6 +5,7 @@ mod approvals;
 mod catalogs;
 mod conversations;
 mod crates;
+mod deliveries;
 mod docs;
 mod doctor;
 mod documents;

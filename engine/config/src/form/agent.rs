@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_types::config::{Approver, Catalog, Invocation, Join, MasterRule, OnText, Summary};
+use baton_types::config::{Approver, Catalog, Invocation, Join, MasterRule, OnText, OpenTasks, Summary};
 use baton_types::id::ID_PATTERN;
 use baton_types::limits::Limits;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use validator::Validate;
 
-/// An agent config: a prompt, a model, tools and limits.
+/// An agent config: a prompt and a model, or a program; tools and limits.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Baton agent config")]
@@ -25,11 +25,18 @@ pub struct AgentForm {
     /// Skills of the agent, for agents that may call it.
     #[validate(length(min = 1, max = 20_000))]
     pub description: String,
-    /// The name of its model among the job's `models`.
+    /// The name of its model among the job's `models`. Required without `program`.
+    #[serde(default)]
     #[validate(length(min = 1))]
-    pub model: String,
-    /// The system prompt, a template: the text itself, or the file that holds it.
-    pub system_prompt: PromptForm,
+    pub model: Option<String>,
+    /// The system prompt, a template: the text itself, or the file that holds it. Required without `program`.
+    #[serde(default)]
+    pub system_prompt: Option<PromptForm>,
+    /// In place of a model and a prompt: the file of a program in Python, which calls the agent's tools. The path is relative to the folder
+    /// with `agents/`: the job's, or the project's for an agent that its jobs share.
+    #[serde(default)]
+    #[validate(length(min = 1))]
+    pub program: Option<String>,
     /// The tools it may use: their ids, ids with approvals and descriptions, or all tools of a category or with a tag.
     /// `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
@@ -52,10 +59,17 @@ pub struct AgentForm {
     /// Recipient of its questions: the agent that called it (the default), or a person.
     #[serde(default)]
     pub master: Option<MasterRule>,
-    /// Number of awaited delegations of one turn: the result of each (`all`, the default), the first success, or a
-    /// number of successes.
+    /// Number of awaited delegations of one turn: the result of each (`all`, the default), the first success, the success of
+    /// each (`fail_fast`: the first failure cancels the others), or a number of successes.
     #[serde(default)]
     pub join: Option<Join>,
+    /// Background tasks that still run when it wants to end its task: the task ends after them, and it sees their results first
+    /// (`wait`, the default), or they are cancelled (`cancel`).
+    #[serde(default)]
+    pub open_tasks: Option<OpenTasks>,
+    /// Whether each request ends with what is left of turns, time, tokens and money (default: `false`). Only what a limit bounds is named.
+    #[serde(default)]
+    pub tell_limits: Option<bool>,
     /// Replacement of older turns once a conversation comes near the end of its window (`limits.context_tokens`, or
     /// that of the model). It is a digest of texts and calls (`digest`, the default), or a summary that its model
     /// writes in a turn of its own (`model`).

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_types::id::ID_PATTERN;
-use baton_types::limits::Limits;
+use baton_types::limits::{Limits, SessionLimits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -51,6 +51,9 @@ pub struct JobForm {
     /// Limits of the whole run.
     #[serde(default)]
     pub limits: Option<Limits>,
+    /// Limits of a session: of a run and of all runs that it continues, together.
+    #[serde(default)]
+    pub session_limits: Option<SessionLimits>,
 }
 
 /// Limits that the start of a run asks for.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_schema::ENV_PATTERN;
 use baton_types::call::AfterExecution;
-use baton_types::config::{Approver, CalleeContext, EffectClass, OnFailure, OnUnknownOutcome};
+use baton_types::config::{Approver, CalleeContext, EffectClass, OnFailure, OnUnknownOutcome, TaskAction};
 use baton_types::id::{ID_PATTERN, TOOL_NAME_PATTERN};
 use baton_types::limits::Limits;
 use schemars::JsonSchema;
@@ -99,10 +99,27 @@ pub struct ToolForm {
     /// `after_execution` of a command's envelope (default: `false`).
     #[serde(default)]
     pub controls_flow: Option<bool>,
+    /// Whether the code of a call may end before its result is there (default: `false`). The result is then delivered from
+    /// outside, with `baton deliver`, or comes at a moment that the code sets.
+    #[serde(default)]
+    pub suspends: Option<bool>,
+    /// The tools that the code of a call may call: tool ids, or `*` for every tool that the calling agent was granted. Only for a
+    /// function that is `pure` and asynchronous: after a crash it runs again, and takes the results of the calls that it made.
+    #[serde(default)]
+    #[validate(length(min = 1, max = 64))]
+    pub calls: Option<Vec<String>>,
     /// Whether a call describes other tools of the calling agent, which its input `tools` names (default: `false`). Only for a
     /// `non_function_tool`. Agents with the catalog `discover` have every such tool.
     #[serde(default)]
     pub describes_tools: Option<bool>,
+    /// Action of a call on tasks below the calling one: `wait` until background tasks have ended, `list` the tasks, `steer` one
+    /// of them or `cancel` it. Only for a `non_function_tool`. The input `task` names a task.
+    #[serde(default)]
+    pub manages_tasks: Option<TaskAction>,
+    /// Whether it runs the programs of agents (default: `false`). Only for a function with `calls` and the inputs `name`, `code`, `request`,
+    /// `inputs` and `schema`. Agents with a `program` have this tool. No selector grants it.
+    #[serde(default)]
+    pub runs_programs: Option<bool>,
     /// The agent that an `agent_as_tool` delegates to.
     #[serde(default)]
     #[validate(length(min = 1, max = 55))]
@@ -115,6 +132,14 @@ pub struct ToolForm {
     /// the caller's conversation up to the call and then the request (`fork`).
     #[serde(default)]
     pub context: Option<CalleeContext>,
+    /// Whether calls of an `agent_as_tool` may delegate without waiting (default: `false`). Their input then has `wait`, and with
+    /// `false` the result is the id of the task. Its own result follows in a later request of the caller.
+    #[serde(default)]
+    pub background: Option<bool>,
+    /// Whether calls of an `agent_as_tool` may continue the conversation of an earlier task (default: `false`). Their input then has
+    /// `continues`: the id of a task that the caller began with this tool and that has ended.
+    #[serde(default)]
+    pub follow_up: Option<bool>,
     /// Consequence when a task that an `agent_as_tool` delegated fails or times out: its result returns to the caller
     /// (`return`, the default), or a new task tries again.
     #[serde(default)]

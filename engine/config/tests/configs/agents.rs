@@ -152,3 +152,30 @@ fn a_tool_that_describes_others_takes_their_names() {
     let told = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"describes_tools\": true, \"effect\"").faults();
     assert!(told.contains("\"describes_tools\" does not apply to a tool of type function_tool"), "{told}");
 }
+
+#[test]
+fn tools_of_background_tasks_have_their_inputs() {
+    let route = |keys: &str| {
+        let file = format!(r#"{{ "tool_id": "route_to_counter", {keys} }}"#);
+        sound().with(Role::Tool, "tools/route_to_counter.json", &file)
+    };
+    let configs = route(r#""background": true, "follow_up": true"#).load().unwrap();
+    let input = configs.tools["route_to_counter"].definition.input_schema.value();
+    assert_eq!(input["properties"]["wait"]["type"], "boolean", "{input}");
+    assert_eq!(input["properties"]["continues"]["type"], "string", "{input}");
+    let retry = r#""background": true, "on_failure": { "retry": { "times": 1 } }"#;
+    let told = route(retry).faults();
+    assert!(told.contains("\"background\" and a retry in \"on_failure\" exclude each other"), "{told}");
+    let own = r#""background": true, "parameters": {
+        "request": { "type": "string", "description": "d", "required": true },
+        "wait": { "type": "string", "description": "d", "required": false } }"#;
+    let told = route(own).faults();
+    assert!(told.contains("a tool with \"background\" needs the input \"wait\" of type boolean"), "{told}");
+    let steer = r#""description": "Steer", "manages_tasks": "steer""#;
+    let told = sound().edited("tools/note.json", "\"description\"", &format!("{steer}, \"title\"")).faults();
+    assert!(told.contains("a tool with \"manages_tasks\" needs the input \"task\" of type string, required"), "{told}");
+    let told = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"manages_tasks\": \"list\", \"effect\"").faults();
+    assert!(told.contains("\"manages_tasks\" does not apply to a tool of type function_tool"), "{told}");
+    let told = sound().edited("tools/note.json", "\"description\"", "\"background\": true, \"description\"").faults();
+    assert!(told.contains("\"background\" does not apply to a tool of type non_function_tool"), "{told}");
+}

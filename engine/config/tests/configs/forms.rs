@@ -22,7 +22,7 @@ fn a_missing_key_is_told_at_the_object_that_lacks_it() {
 error B0106: key "model" is missing
    ┌─ demo/agents/lead.json:1:1
  1 │ {
-   │ ^
+   │ ^ expected "model" and "system_prompt", or "program"
 1 error
 "#,
     );

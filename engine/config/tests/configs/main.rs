@@ -13,6 +13,7 @@ mod joined;
 mod models;
 mod names;
 mod prices;
+mod programs;
 mod reading;
 mod schemas;
 mod settings;

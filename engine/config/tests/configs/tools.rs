@@ -37,6 +37,35 @@ fn a_fault_of_a_refined_tool_is_told_in_the_file_that_says_it() {
 }
 
 #[test]
+fn a_fault_of_calls_is_in_the_file_that_joined_the_keys() {
+    let calling = || sound().edited(BUILT_IN, "\"effect\": \"pure\"", "\"effect\": \"pure\", \"calls\": [\"note\"]");
+    let refined = |keys: &str| format!("{{ \"tool_id\": \"word_count\", {keys} }}");
+    for (keys, place) in [
+        ("\"effect\": \"keyed\"", "demo/tools/word_count.json:1:28"),
+        ("\"writes\": true", "demo/tools/word_count.json:1:28"),
+        ("\"effect\": \"keyed\", \"calls\": [\"*\"]", "demo/tools/word_count.json:1:47"),
+        ("\"calls\": [\"nothing\"]", "demo/tools/word_count.json:1:38"),
+    ] {
+        let told = calling().with(Role::Tool, "tools/word_count.json", refined(keys)).faults();
+        assert!(told.contains(place) && told.ends_with("\n1 error"), "{keys}: {told}");
+    }
+    let suspends = sound().edited(BUILT_IN, "\"effect\": \"pure\"", "\"effect\": \"pure\", \"suspends\": true");
+    let told = suspends.with(Role::Tool, "tools/word_count.json", refined("\"calls\": [\"*\"]")).faults();
+    assert!(told.contains("demo/tools/word_count.json:1:28") && told.ends_with("\n1 error"), "{told}");
+}
+
+#[test]
+fn calls_name_each_tool_once() {
+    let calls =
+        |named: &str| sound().edited(BUILT_IN, "\"effect\": \"pure\"", &format!("\"effect\": \"pure\", \"calls\": {named}"));
+    for named in ["[\"note\", \"note\"]", "[\"*\", \"note\", \"*\"]"] {
+        let told = calls(named).faults();
+        assert!(told.contains("error B0123: \"calls\" names") && told.ends_with("\n1 error"), "{told}");
+    }
+    calls("[\"*\", \"note\"]").load().expect("a tool may be named besides those that are granted");
+}
+
+#[test]
 fn a_refinement_that_is_no_object_is_of_the_wrong_type() {
     check(
         sound().with(Role::Tool, "tools/word_count.json", "[]"),

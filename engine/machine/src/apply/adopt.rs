@@ -2,6 +2,7 @@
 
 use baton_types::entry::Adoption;
 
+use super::calls::unsuspend;
 use crate::prelude::*;
 use crate::{Shared, agent, limits_under, render};
 
@@ -37,11 +38,21 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     if let Some(fork) = &adoption.fork {
         skip(run, &live, at.since(fork.at));
     }
-    let limited = now.job.limits.has_budget() || !unkept.is_empty();
+    if adoption.fork.is_some() {
+        for task in &live {
+            unsuspend(run, at, *task);
+        }
+    }
+    let limited = now.job.limits.has_budget() || now.job.session_limits.budget().has_budget() || !unkept.is_empty();
     let shared = &mut run.shared;
     // A person paused the original, not the fork.
     shared.paused &= adoption.fork.is_none();
     shared.has_budgets |= limited;
+    shared.has_programs = now.has_programs();
+    // A person approved classes of calls for the run in which they answered.
+    if adoption.fork.is_some() || adoption.follow_up.is_some() {
+        shared.classes.clear();
+    }
     if adoption.follow_up.is_some() {
         begin_again(shared, at);
     }
@@ -51,6 +62,11 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
 /// Continues a run that has ended: everything that limits of a run count begins at zero.
 fn begin_again(shared: &mut Shared, at: Timestamp) {
     (shared.ended, shared.started_at) = (None, at);
+    let before = &mut shared.before;
+    before.turns += shared.turns;
+    before.calls += shared.calls;
+    before.tokens = before.tokens.saturating_add(shared.usage.total());
+    before.cost = before.cost.plus(shared.cost.known);
     (shared.turns, shared.calls, shared.worked) = (0, 0, Duration::ZERO);
     (shared.usage, shared.cost) = (Usage::default(), Cost::default());
 }

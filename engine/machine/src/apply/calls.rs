@@ -6,16 +6,43 @@ use baton_types::entry::CallApproved;
 
 use super::known;
 use super::tasks::enter;
+use crate::approved_class::{ApprovedClass, tool_hash};
 use crate::calls::Attempts;
 use crate::prelude::*;
 use crate::task::{Fresh, FreshContent, Streak};
 use crate::{agent, limits_under, render};
 
+pub(super) fn call_made(run: &mut Run, at: Timestamp, entry: &CallMade) {
+    let configs = Arc::clone(run.configs());
+    let tool = configs.tools.get(entry.asked.tool.as_str());
+    let delegates = tool.is_some_and(|tool| tool.delegates(&entry.asked.input));
+    let call = OpenCall::new(entry.call.clone(), Arc::clone(&entry.asked), tool.map(|tool| tool.tool_type), delegates);
+    let made = u32::from(call.is_counted());
+    let index = known(run, &entry.task);
+    let task = &mut run.graph[index];
+    task.calls += made;
+    let calls = open_calls(task);
+    let before = calls.counts();
+    calls.add_made(call);
+    let after = calls.counts();
+    run.shared.running_functions = run.shared.running_functions + after.running_functions - before.running_functions;
+    run.shared.calls += made;
+    follow_calls(run, at, index);
+}
+
 pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     let task = known(run, &entry.task);
-    let index = change_stage(run, at, task, &entry.call, CallStage::Refused);
+    let is_made_by_code = entry.call.outer().is_some();
+    let stage = if is_made_by_code {
+        let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
+        let (status, after) = (result.status, AfterExecution::Suspend);
+        CallStage::Finished(Finish { status, after, to_user: false, result: Some(result) })
+    } else {
+        CallStage::Refused
+    };
+    change_stage(run, at, task, &entry.call, stage);
     let task = &mut run.graph[task];
-    if !task.is_summarising() {
+    if !task.is_summarising() && !is_made_by_code {
         let tokens = render::error_tokens(&entry.error);
         task.context_tokens += tokens;
         if tokens > render::SHORT_TOKENS {
@@ -25,7 +52,8 @@ pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
             task.add_fresh([Fresh { position: position(&entry.call), content }]);
         }
     }
-    if open_calls(task)[index].is_counted() && !stays_counted(entry.error.code) {
+    let (calls, index) = call_of(task, &entry.call);
+    if calls[index].is_counted() && !stays_counted(entry.error.code) {
         task.calls -= 1;
         run.shared.calls -= 1;
     }
@@ -40,7 +68,23 @@ fn stays_counted(code: ErrorCode) -> bool {
 pub(super) fn call_approved(run: &mut Run, at: Timestamp, entry: &CallApproved) {
     let task = known(run, &entry.task);
     let index = change_stage(run, at, task, &entry.call, CallStage::Waiting);
-    open_calls(&mut run.graph[task]).details_mut(index).approved = Some(entry.call_hash);
+    let task = &mut run.graph[task];
+    open_calls(task).details_mut(index).approved = Some(entry.call_hash);
+    if let Some(input) = &entry.input {
+        let call = &open_calls(task)[index];
+        // Code gets the result alone.
+        let notice = (!call.is_made_by_code()).then(|| render::input_changed(call.original(), input));
+        let tool = run.configs.tools.get(call.asked.tool.as_str());
+        let delegates = tool.is_some_and(|tool| tool.delegates(input));
+        open_calls(task).change_input(index, input.clone(), delegates);
+        task.context_tokens += notice.as_ref().map_or(0, render::notice_tokens);
+    }
+    if !entry.class.is_empty() {
+        let asked = Arc::clone(&open_calls(task)[index].asked);
+        let tool = run.configs.tool_of(task.agent(), &asked).map(|tool| tool_hash(tool));
+        let class = tool.map(|tool| ApprovedClass { call: entry.call.clone(), tool, conditions: entry.class.clone() });
+        run.shared.classes.extend(class);
+    }
 }
 
 pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
@@ -48,11 +92,38 @@ pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
     change_stage(run, at, known(run, &entry.task), &entry.call, CallStage::Running { writes });
 }
 
+pub(super) fn call_suspended(run: &mut Run, at: Timestamp, entry: &CallSuspended) {
+    let task = known(run, &entry.task);
+    let index = change_stage(run, at, task, &entry.call, CallStage::Suspended);
+    open_calls(&mut run.graph[task]).details_mut(index).suspension = entry.suspension.clone();
+    if let Some(until) = entry.suspension.until {
+        run.shared.alarms.insert((until, entry.call.clone()));
+    }
+}
+
+/// Lets the suspended calls of the original run again in its fork, whose keys are others.
+pub(super) fn unsuspend(run: &mut Run, at: Timestamp, task: TaskIndex) {
+    let configs = Arc::clone(run.configs());
+    let suspended = run.graph[task].calls().filter(|call| call.stage == CallStage::Suspended);
+    let calls: Vec<(CallId, bool)> = suspended
+        .map(|call| (call.id.clone(), configs.tools.get(call.asked.tool.as_str()).is_some_and(|tool| tool.writes)))
+        .collect();
+    for (call, writes) in calls {
+        change_stage(run, at, task, &call, CallStage::Running { writes });
+    }
+}
+
 pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
     let (after, result) = (entry.after, &entry.result);
     let task = known(run, &entry.task);
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
     let (calls, index) = call_of(&mut run.graph[task], &entry.call);
+    if calls[index].is_made_by_code() {
+        // Its result goes to the code, and into no request.
+        let stage = Finish { status: result.status, after, to_user: false, result: Some(Arc::clone(result)) };
+        change_stage(run, at, task, &entry.call, CallStage::Finished(stage));
+        return forget_said(&mut run.graph[task], &entry.call);
+    }
     let to_user = render::goes_to_user(&calls[index].asked, entry.tool_type);
     let receipt = to_user.then(|| render::receipt(entry));
     let shown = receipt.as_ref().unwrap_or(entry);
@@ -71,15 +142,20 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let task = &mut run.graph[task];
     task.context_tokens += tokens;
     task.add_fresh(fresh);
-    let asked = Arc::clone(&open_calls(task)[index].asked);
+    let asked = Arc::clone(open_calls(task)[index].original());
     if task.has_requests(&run.configs) {
         task.extras.get_or_insert_default().requests.answer(&entry.call, &asked, result);
     }
-    if let Some(extras) = &mut task.extras {
-        extras.said.retain(|(waiting, _)| *waiting != entry.call);
-    }
+    forget_said(task, &entry.call);
     if entry.repeat > 0 {
         task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
+    }
+}
+
+/// Removes the answers given on behalf of `task` while it waited for `call`, which has its result.
+pub(super) fn forget_said(task: &mut Task, call: &CallId) {
+    if let Some(extras) = &mut task.extras {
+        extras.said.retain(|(waiting, _)| waiting != call);
     }
 }
 
@@ -100,7 +176,7 @@ fn offer_described(run: &mut Run, task: TaskIndex, call: usize, entry: &CallFini
 }
 
 /// Returns the position of `call` in its turn.
-fn position(call: &CallId) -> u32 {
+pub(super) fn position(call: &CallId) -> u32 {
     call.position().map_or(0, |(_, position)| position)
 }
 
@@ -160,12 +236,12 @@ pub(super) fn change_attempts(run: &mut Run, caller: TaskIndex, call: &CallId, c
     let before = attempts.next_at;
     change(attempts);
     let after = attempts.next_at;
-    let retries = &mut run.shared.retries;
+    let alarms = &mut run.shared.alarms;
     if let Some(at) = before {
-        retries.remove(&(at, call.clone()));
+        alarms.remove(&(at, call.clone()));
     }
     if let Some(at) = after {
-        retries.insert((at, call.clone()));
+        alarms.insert((at, call.clone()));
     }
 }
 
@@ -187,11 +263,14 @@ pub(super) fn call_of<'r>(task: &'r mut Task, call: &CallId) -> (&'r mut OpenCal
 /// Moves `call` to another stage, and its task to the phase that follows. Returns the index of the call.
 fn change_stage(run: &mut Run, at: Timestamp, task: TaskIndex, call: &CallId, stage: CallStage) -> usize {
     let (calls, index) = call_of(&mut run.graph[task], call);
-    let before = calls.counts().running_functions;
+    let (before, alarm) = (calls.counts(), calls[index].alarm());
     calls.set_stage(index, stage);
-    let after = calls.counts().running_functions;
-    let running = &mut run.shared.running_functions;
-    *running = *running + after - before;
+    let (after, shared) = (calls.counts(), &mut run.shared);
+    shared.running_functions = shared.running_functions + after.running_functions - before.running_functions;
+    shared.suspended_calls = shared.suspended_calls + after.suspended - before.suspended;
+    if let Some(alarm) = alarm {
+        shared.alarms.remove(&(alarm, call.clone()));
+    }
     follow_calls(run, at, task);
     index
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use baton_types::entry::{QuestionOpened, Said, SubtreeClosed, TaskEnded};
+use baton_types::entry::{QuestionOpened, Said, SubtreeClosed, TaskEnded, TaskReported};
 
-use super::calls::{call_of, change_attempts, fresh_documents, leave_call_queue, question_about_call};
+use super::calls::{call_of, change_attempts, forget_said, fresh_documents, leave_call_queue, position, question_about_call};
 use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
-use crate::task::{Extras, TaskDocuments};
+use crate::task::{Extras, Fresh, FreshContent, Received, TaskDocuments};
 use crate::{agent, limits_under, render};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
@@ -37,6 +37,7 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         worked: Duration::ZERO,
         working_since: None,
         deadline: entry.deadline,
+        background: entry.background,
         question: None,
         extras: None,
     };
@@ -95,7 +96,8 @@ fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
     let frame = earlier.agent().map_or(0, |id| frame(agent(configs, id)));
     if let Some(documents) = &earlier.documents {
         let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), 0)).collect();
-        let fresh = documents.fresh.clone();
+        let received = earlier.extras.iter().flat_map(|extras| &extras.received.fresh);
+        let fresh = documents.fresh.iter().chain(received).cloned().collect();
         // A question writes nothing, so it needs no bases of writes.
         let (read, named) = match task.kind {
             TaskKind::Question => (BTreeMap::new(), BTreeMap::new()),
@@ -108,7 +110,8 @@ fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
         task.extras.get_or_insert_default().described.clone_from(described);
         task.context_tokens = task.agent().map_or(0, |id| task.described_tokens(agent(configs, id)));
     }
-    earlier.context_tokens.saturating_sub(frame)
+    let received = earlier.extras.as_ref().map_or(0, |extras| extras.received.tokens);
+    earlier.context_tokens.saturating_sub(frame) + received
 }
 
 pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
@@ -122,6 +125,32 @@ pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
             attempts.failed.push(Arc::clone(&entry.result));
             attempts.next_at = Some(retry_at);
         });
+    }
+}
+
+pub(super) fn task_reported(run: &mut Run, at: Timestamp, entry: &TaskReported) {
+    let index = known(run, &entry.task);
+    let documents = &run.shared.documents;
+    let edge = limits_under(&run.configs, &run.graph[index]).inject_tokens;
+    let (position, result) = (position(&entry.call), &entry.result);
+    let mut fresh = fresh_documents(position, &result.documents, documents, edge);
+    let body = render::outcome_tokens(result, &entry.said);
+    if body > render::SHORT_TOKENS {
+        let (call, tool, result) = (entry.call.clone(), entry.tool.clone(), Arc::clone(result));
+        fresh.push(Fresh { position, content: FreshContent::Result { call, tool, result, body } });
+    }
+    let tokens = render::reported_tokens(entry, documents);
+    let task = &mut run.graph[index];
+    task.receive(tokens, fresh);
+    task.extras.get_or_insert_default().unseen.push(entry.ended.clone());
+    forget_said(task, &entry.call);
+    wake(run, at, index);
+}
+
+/// Lets a task continue that waits for its background tasks.
+pub(super) fn wake(run: &mut Run, at: Timestamp, task: TaskIndex) {
+    if run.graph[task].phase == Phase::Waiting(Wait::BackgroundTasks) {
+        enter(run, at, task, |_| Phase::Ready(Next::Turn));
     }
 }
 
@@ -197,15 +226,17 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     let task = &mut run.graph[index];
     // Only a living task needs these fields. A run with many finished tasks stays small without them.
     task.streak = None;
-    // The conversation of a root may be continued, with the documents that it knows.
-    if let Some(documents) = task.documents.as_mut().filter(|_| task.kind != TaskKind::Root) {
+    // Some conversations may be continued, with the documents that they know.
+    let tool = task.tool.as_ref().and_then(|tool| run.configs.tools.get(tool));
+    let may_continue = task.kind == TaskKind::Root || tool.is_some_and(|tool| tool.follow_up);
+    if let Some(documents) = task.documents.as_mut().filter(|_| !may_continue) {
         documents.read = BTreeMap::new();
         documents.named = BTreeMap::new();
         documents.held = BTreeMap::new();
         documents.fresh = Vec::new();
     }
     if let Some(extras) = &mut task.extras {
-        extras.said = Vec::new();
+        (extras.said, extras.unseen, extras.received) = (Vec::new(), Vec::new(), Received::default());
     }
     let (deadline, by_person) = (task.deadline, task.holder == Holder::Person);
     let shared = &mut run.shared;
@@ -224,12 +255,13 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
 fn drop_calls(run: &mut Run, task: TaskIndex) {
     leave_call_queue(run, task);
     let Some(calls) = run.graph[task].phase.calls() else { return };
-    let running = calls.counts().running_functions;
-    let retries: Vec<_> = calls.iter().filter_map(|call| Some((call.retry_at()?, call.id.clone()))).collect();
+    let counts = calls.counts();
+    let alarms: Vec<_> = calls.iter().filter_map(|call| Some((call.alarm()?, call.id.clone()))).collect();
     let shared = &mut run.shared;
-    shared.running_functions -= running;
-    for retry in &retries {
-        shared.retries.remove(retry);
+    shared.running_functions -= counts.running_functions;
+    shared.suspended_calls -= counts.suspended;
+    for alarm in &alarms {
+        shared.alarms.remove(alarm);
     }
 }
 

@@ -5,7 +5,7 @@ use baton_types::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, Mod
 use super::calls::{follow_calls, open_calls};
 use super::known;
 use super::tasks::enter;
-use crate::phase::Request;
+use crate::phase::{Request, Wait};
 use crate::prelude::*;
 use crate::task::{ContextMark, KEPT_TURNS};
 use crate::{agent, render};
@@ -14,7 +14,9 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let purpose = match &entry.notice {
         Some(Notice::LastTurn { limit }) => Purpose::LastTurn(*limit),
         Some(Notice::Summarise { through_turn }) => Purpose::Summary { through_turn: *through_turn },
-        Some(Notice::Steer { .. } | Notice::Reminder { .. }) | None => Purpose::Turn,
+        Some(Notice::Steer { .. } | Notice::Reminder { .. } | Notice::LimitsLeft(_) | Notice::InputChanged(_)) | None => {
+            Purpose::Turn
+        }
     };
     let index = known(run, &entry.task);
     enter(run, at, index, |_| Phase::Asking(Request { purpose, fallback: None, uncharged: false }));
@@ -23,7 +25,9 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let task = &mut run.graph[index];
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
-    task.context_tokens = entry.input_tokens;
+    // The estimate of the prompt has room for one such notice: that of the next request.
+    let told_limits = if entry.limits_left.is_some() { render::LIMITS_TOKENS } else { 0 };
+    task.context_tokens = entry.input_tokens + told_limits;
     task.take_fresh(entry);
     if limited && !again {
         // The messages of people are at the head of this turn, and stay as long as the turn does.
@@ -43,6 +47,9 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     }
     if !again {
         run.shared.turns += 1;
+        if let Some(extras) = &mut run.graph[index].extras {
+            extras.unseen = Vec::new();
+        }
     }
     let input_cost = run.highest_cost(index, entry.input_tokens, 0);
     let (tokens, cost, input_tokens) = (entry.reserved_tokens, entry.reserved_cost, entry.input_tokens);
@@ -89,7 +96,7 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
     let tools = task.agent().map(|id| &agent(&configs, id).tools);
     let calls = (1..).zip(&entry.calls).map(|(position, asked)| {
         let tool = tools.and_then(|tools| tools.get(asked.tool.as_str()));
-        let delegates = tool.is_some_and(|tool| tool.agent.is_some());
+        let delegates = tool.is_some_and(|tool| tool.delegates(&asked.input));
         let id = entry.task.call(entry.turn, position);
         OpenCall::new(id, Arc::clone(asked), tool.map(|tool| tool.tool_type), delegates)
     });
@@ -102,6 +109,10 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
     run.shared.calls += made;
     enter(run, at, index, |_| Phase::Acting(Box::new(calls)));
     follow_calls(run, at, index);
+    run.graph[index].take_received();
+    if entry.kind == TurnKind::Rest && run.graph[index].unseen().is_empty() {
+        enter(run, at, index, |_| Phase::Waiting(Wait::BackgroundTasks));
+    }
 }
 
 pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
@@ -126,6 +137,7 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
     for request in &mut context.requests {
         request.tokens = request.tokens.saturating_sub(gone);
     }
+    task.take_received();
 }
 
 pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled) {

@@ -45,6 +45,7 @@ fn line(part: &Part) -> Option<String> {
     let text = match part {
         Part::Text(text) => format!("you said: {}", short(text, SAID_BYTES)),
         Part::Notice(Notice::Steer { text }) => format!("{PERSON}{}", short(text, PERSON_BYTES)),
+        Part::Notice(notice @ Notice::InputChanged(_)) => format!("you were told: {}", short(&notice.text(), PERSON_BYTES)),
         Part::Result { asked, result, said, .. } => {
             let (status, output) = result.as_ref().map_or(("waiting", None), |result| {
                 let error = result.error.as_ref().map(|error| error.message.clone());
@@ -67,12 +68,20 @@ fn line(part: &Part) -> Option<String> {
         Part::Conflict { current, .. } => format!("you were shown {}", current.reference()),
         // Of the conversation that this one begins with.
         Part::Request(text) => format!("you were asked: {}", short(text, PERSON_BYTES)),
+        Part::TaskResult { task, tool, result, .. } => {
+            let error = result.error.as_ref().map(|error| error.message.clone());
+            let output = error.or_else(|| told(&result.output)).map(|output| format!(", {}", short(&output, CALL_BYTES)));
+            format!("the background task {task} of {tool} ended: {}{}", result.status.as_str(), output.unwrap_or_default())
+        }
+        Part::Instruction { from, text } => format!("the agent {from} said: {}", short(text, PERSON_BYTES)),
         Part::Question { .. }
         | Part::Attempt { .. }
         | Part::Items(_)
         | Part::Call { .. }
         | Part::Summary { .. }
-        | Part::Notice(Notice::Reminder { .. } | Notice::LastTurn { .. } | Notice::Summarise { .. }) => return None,
+        | Part::Notice(Notice::Reminder { .. } | Notice::LastTurn { .. } | Notice::Summarise { .. } | Notice::LimitsLeft(_)) => {
+            return None;
+        }
     };
     Some(text)
 }

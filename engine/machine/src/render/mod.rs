@@ -10,8 +10,10 @@ mod transcript;
 mod weight;
 
 pub(crate) use receipt::{goes_to_user, receipt};
+pub(crate) use transcript::input_changed;
 pub use transcript::{Transcript, TranscriptStart};
 pub(crate) use weight::{
-    BUNDLE_TOKENS, SHORT_TOKENS, SUMMARY_FRAME_TOKENS, answered_tokens, body_tokens, created_tokens, definition_tokens,
-    error_tokens, is_long, output_tokens, prompt_tokens, record_tokens, result_tokens, steer_tokens, summary_tokens,
+    BUNDLE_TOKENS, LIMITS_TOKENS, SHORT_TOKENS, SUMMARY_FRAME_TOKENS, answered_tokens, body_tokens, created_tokens,
+    definition_tokens, error_tokens, input_tokens, is_long, notice_tokens, outcome_tokens, output_tokens, prompt_tokens,
+    record_tokens, reported_tokens, result_tokens, steer_tokens, summary_tokens,
 };

@@ -31,6 +31,7 @@ pub(crate) fn receipt(entry: &CallFinished) -> CallFinished {
         tool_type: entry.tool_type,
         after: entry.after,
         repeat: entry.repeat,
+        delivered_by: entry.delivered_by.clone(),
         result_of: entry.result_of.clone(),
         said: entry.said.clone(),
         result: Arc::new(result),

@@ -7,13 +7,15 @@ use baton_types::call::{CallOutput, CallResult, CallStatus, KeptOutput, ModelCal
 use baton_types::config::{Agent, Tool};
 use baton_types::document::{DocumentRef, Documents};
 use baton_types::entry::{
-    CallFinished, CallRefused, Compacted, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind,
+    CallApproved, CallFinished, CallRefused, Compacted, Control, ControlAction, Entry, InputChange, ModelAnswered,
+    ModelRequested, Notice, Recorded, TaskCreated, TaskKind, TaskReported,
 };
 use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
 use baton_types::message::{Message, Part, RepeatHint, Role, part_bytes, write_hashed_form};
 use baton_types::model::{ModelRequest, Offer};
+use baton_types::principal::Principal;
 
 use super::digest::digest;
 use super::receipt::{goes_to_user, receipt};
@@ -59,6 +61,8 @@ pub struct Transcript {
     summarising: bool,
     /// The calls of the turn before, whose results become the next message.
     pending: Vec<PendingCall>,
+    /// Content from other tasks since the newest request.
+    received: Vec<Part>,
     /// Before the first turn: the task's own request.
     request_parts: Vec<Part>,
     /// The versions that the conversation holds whole.
@@ -89,6 +93,7 @@ struct PendingCall {
     call: CallId,
     asked: Arc<ModelCall>,
     result: Option<Part>,
+    /// The parts after the result: the notice about another input, and documents.
     documents: Vec<Part>,
 }
 
@@ -108,6 +113,7 @@ impl Transcript {
             begins: Vec::new(),
             summarising: false,
             pending: Vec::new(),
+            received: Vec::new(),
             request_parts: Vec::new(),
             held: HashSet::new(),
             described: None,
@@ -123,6 +129,7 @@ impl Transcript {
             transcript.hash = earlier.hash;
             transcript.weight = earlier.weight;
             transcript.pending.clone_from(&earlier.pending);
+            transcript.received.clone_from(&earlier.received);
             transcript.held.clone_from(&earlier.held);
             if earlier.agent.id == agent.id {
                 transcript.offer_described(earlier.described.iter().flat_map(|described| described.tools.iter().cloned()));
@@ -158,17 +165,20 @@ impl Transcript {
             Entry::CallRefused(entry) => self.refused(entry),
             Entry::CallFinished(entry) => self.finished(entry, documents),
             Entry::Compacted(entry) => self.compacted(entry),
+            Entry::TaskReported(entry) => self.reported(entry, documents),
+            Entry::Control(entry) => self.instructed(entry),
+            Entry::CallApproved(entry) => self.approved(entry),
             Entry::RunStarted(_)
             | Entry::TaskCreated(_)
-            | Entry::CallApproved(_)
+            | Entry::CallMade(_)
             | Entry::CallStarted(_)
+            | Entry::CallSuspended(_)
             | Entry::CallAskedModel(_)
             | Entry::DocumentWritten(_)
             | Entry::QuestionOpened(_)
             | Entry::QuestionClosed(_)
             | Entry::Output(_)
             | Entry::BudgetSettled(_)
-            | Entry::Control(_)
             | Entry::SubtreeClosed(_)
             | Entry::TaskEnded(_)
             | Entry::RunEnded(_) => {}
@@ -216,7 +226,7 @@ impl Transcript {
 
     /// Returns the approximate number of bytes that the conversation holds in memory, without contents of documents.
     pub fn weight(&self) -> usize {
-        self.weight + parts_weight(&self.request_parts)
+        self.weight + parts_weight(&self.request_parts) + parts_weight(&self.received)
     }
 
     fn offer(&self) -> &Offer {
@@ -264,10 +274,11 @@ impl Transcript {
         self.flush(entry, documents);
         self.begins.push((entry.turn, self.messages.len()));
         self.summarising = matches!(entry.notice, Some(Notice::Summarise { .. }));
-        let steers = entry.steers.iter().map(|text| Part::Notice(Notice::Steer { text: text.clone() }));
-        let heads: Vec<Part> = steers.chain(entry.notice.clone().map(Part::Notice)).collect();
-        if !heads.is_empty() {
-            self.say(Role::User, heads);
+        // Most requests have none of these.
+        if !entry.steers.is_empty() || entry.notice.is_some() || entry.limits_left.is_some() {
+            let steers = entry.steers.iter().map(|text| Notice::Steer { text: text.clone() });
+            let limits = entry.limits_left.clone().map(Notice::LimitsLeft);
+            self.say(Role::User, steers.chain(entry.notice.clone()).chain(limits).map(Part::Notice).collect());
         }
         self.turn = entry.turn;
         let last_turn = match entry.notice {
@@ -305,6 +316,15 @@ impl Transcript {
         }
     }
 
+    /// Notes the input of a person, which the agent reads after the result.
+    fn approved(&mut self, entry: &CallApproved) {
+        if let Some((pending, approved)) = self.pending_call(&entry.call).zip(entry.input.as_ref()) {
+            let notice = input_changed(&pending.asked, approved);
+            pending.documents.retain(|part| !matches!(part, Part::Notice(_)));
+            pending.documents.push(Part::Notice(notice));
+        }
+    }
+
     fn refused(&mut self, entry: &CallRefused) {
         let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
         if let Some(pending) = self.pending_call(&entry.call) {
@@ -332,7 +352,25 @@ impl Transcript {
         }));
         if let Some(pending) = self.pending_call(&entry.call) {
             pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), repeat_hint(entry), shortened(&entry.said)));
-            pending.documents = parts;
+            pending.documents.extend(parts);
+        }
+    }
+
+    fn reported(&mut self, entry: &TaskReported, documents: &Documents) {
+        self.received.push(Part::TaskResult {
+            call: entry.call.clone(),
+            task: entry.ended.clone(),
+            tool: entry.tool.clone(),
+            result: Arc::clone(&entry.result),
+            said: shortened(&entry.said),
+        });
+        self.received.extend(document_parts(&entry.result.documents, documents));
+    }
+
+    /// Takes a message from an agent above. Messages of people are in the entry of the request.
+    fn instructed(&mut self, entry: &Control) {
+        if let (ControlAction::Steered { text }, Principal::Agent(from)) = (&entry.action, &entry.by) {
+            self.received.push(Part::Instruction { from: from.clone(), text: text.clone() });
         }
     }
 
@@ -382,13 +420,20 @@ impl Transcript {
     fn flush(&mut self, requested: &ModelRequested, documents: &Documents) {
         let left_out = LeftOut::of(requested);
         let mut bundle = requested.bundle.as_ref().and_then(|bundle| documents.version(&bundle.document)).cloned();
+        // A background task may have ended in the turn that began it. Then the long result is the task's, not that of the call.
+        let reported: Vec<CallId> = self.received.iter().filter_map(reported_call).cloned().collect();
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
             let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, None, Vec::new()));
-            if left_out.results.contains(&pending.call) {
-                reduce(&mut result);
-            } else if let Some(kept) = requested.kept.iter().find(|kept| kept.call == pending.call) {
-                keep(&mut result, &kept.output);
+            if !reported.contains(&pending.call)
+                && let Part::Result { result: Some(result), said, hint, .. } = &mut result
+            {
+                if left_out.results.contains(&pending.call) {
+                    reduce(result);
+                    (*said, *hint) = (Vec::new(), None);
+                } else if let Some(kept) = requested.kept.iter().find(|kept| kept.call == pending.call) {
+                    keep(result, &kept.output);
+                }
             }
             parts.push(result);
             parts.extend(pending.documents.drain(..).filter_map(|part| self.fitting(part, &left_out)));
@@ -396,6 +441,15 @@ impl Transcript {
         if !parts.is_empty() {
             parts.extend(bundle.take().map(Part::Pointer));
             self.say(Role::Tool, parts);
+        }
+        if !self.received.is_empty() {
+            let received = std::mem::take(&mut self.received).into_iter();
+            let shown = received.filter_map(|part| self.fitting(shortened_result(part, requested, &left_out), &left_out));
+            let mut parts: Vec<Part> = shown.collect();
+            parts.extend(bundle.take().map(Part::Pointer));
+            if !parts.is_empty() {
+                self.say(Role::User, parts);
+            }
         }
         if !self.request_parts.is_empty() {
             self.opening = self.messages.len();
@@ -485,19 +539,40 @@ fn repeat_hint(entry: &CallFinished) -> Option<RepeatHint> {
     }
 }
 
-/// Reduces a result to its status.
-fn reduce(part: &mut Part) {
-    if let Part::Result { result: Some(result), said, hint, .. } = part {
-        *result =
-            Arc::new(CallResult { status: result.status, output: CallOutput::default(), error: None, documents: Vec::new() });
-        (*said, *hint) = (Vec::new(), None);
+/// Returns the notice for an agent whose call `asked` was approved with another input.
+pub(crate) fn input_changed(asked: &ModelCall, approved: &Json) -> Notice {
+    let (tool, asked, approved) = (asked.shown_name().to_owned(), asked.input.clone(), approved.clone());
+    Notice::InputChanged(Box::new(InputChange { tool, asked, approved }))
+}
+
+/// Returns `part`; the result of a background task without what the request leaves out.
+fn shortened_result(mut part: Part, requested: &ModelRequested, left_out: &LeftOut<'_>) -> Part {
+    if let Part::TaskResult { call, result, said, .. } = &mut part {
+        if left_out.results.contains(call) {
+            reduce(result);
+            said.clear();
+        } else if let Some(kept) = requested.kept.iter().find(|kept| kept.call == *call) {
+            keep(result, &kept.output);
+        }
     }
+    part
+}
+
+/// Reduces a result to its status.
+fn reduce(result: &mut Arc<CallResult>) {
+    *result = Arc::new(CallResult { status: result.status, output: CallOutput::default(), error: None, documents: Vec::new() });
 }
 
 /// Replaces the output of a result by the document that holds it.
-fn keep(part: &mut Part, output: &KeptOutput) {
-    if let Part::Result { result: Some(result), .. } = part {
-        Arc::make_mut(result).output = CallOutput::Kept(Box::new(output.clone()));
+fn keep(result: &mut Arc<CallResult>, output: &KeptOutput) {
+    Arc::make_mut(result).output = CallOutput::Kept(Box::new(output.clone()));
+}
+
+/// Returns the call that began the background task of a result.
+fn reported_call(part: &Part) -> Option<&CallId> {
+    match part {
+        Part::TaskResult { call, .. } => Some(call),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use baton_types::call::{CallError, CallOutput, CallResult};
 use baton_types::config::{Agent, CATALOG_BYTES, Catalog, Invocation, STANDARD_BYTES, Tool};
 use baton_types::document::{DocumentRef, Documents};
-use baton_types::entry::{CallFinished, ModelAnswered, Said, TaskCreated};
+use baton_types::entry::{CallFinished, ModelAnswered, Notice, Said, TaskCreated, TaskReported};
 use baton_types::estimate::text_tokens;
 use baton_types::json::Json;
 use baton_types::message::FRAME_BYTES;
@@ -28,10 +28,14 @@ const MAX_SAID: usize = 16;
 /// Maximum number of bytes of such a question, and of its answer.
 const MAX_SAID_BYTES: usize = 500;
 
+/// Tokens (≈) of a notice about what is left of the limits.
+pub(crate) const LIMITS_TOKENS: u64 = 64;
+
 /// Tokens (≈) of the text around a summary.
 pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
 
-/// Returns the tokens of an agent's prompt and of what its model knows of its tools at first.
+/// Returns the tokens of an agent's prompt and of what its model knows of its tools at first. The notice about limits at the end of the
+/// next request is included.
 pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     let bytes = |tool: &Tool| match agent.catalog {
         Catalog::Discover if !tool.is_known_at_once() => tool.catalog_line().len(),
@@ -43,7 +47,8 @@ pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
         (Invocation::Native, Catalog::Discover) => CATALOG_BYTES,
         (Invocation::Universal, _) => STANDARD_BYTES + CATALOG_BYTES + agent.configuration_lines().len(),
     };
-    text_tokens((agent.system_prompt.len() + standard + tools) as u64)
+    let notice = if agent.tell_limits { LIMITS_TOKENS } else { 0 };
+    text_tokens((agent.system_prompt.len() + standard + tools) as u64) + notice
 }
 
 /// Returns the tokens of a tool's definition.
@@ -64,6 +69,11 @@ pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents) -> u64 
         + entry.documents.iter().map(|reference| record_tokens(reference, documents)).sum::<u64>()
 }
 
+/// Returns the tokens of a request that a call's input makes.
+pub(crate) fn input_tokens(input: &Json) -> u64 {
+    text_tokens(input.text().len() as u64 + FRAME_BYTES)
+}
+
 /// Returns the tokens of a model's answer.
 pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
     let calls: u64 = entry.calls.iter().map(|call| (call.tool.len() + call.input.text().len()) as u64 + FRAME_BYTES).sum();
@@ -74,6 +84,11 @@ pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
 /// Returns the tokens of a person's steering message.
 pub(crate) fn steer_tokens(text: &str) -> u64 {
     text_tokens(text.len() as u64 + FRAME_BYTES)
+}
+
+/// Returns the tokens of a notice.
+pub(crate) fn notice_tokens(notice: &Notice) -> u64 {
+    text_tokens(notice.text().len() as u64 + FRAME_BYTES)
 }
 
 /// Returns the tokens of a summary that a model wrote.
@@ -97,14 +112,27 @@ pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 
 
 /// Returns the tokens of [`result_tokens`] that are neither the frame of the result nor records of documents.
 pub(crate) fn body_tokens(entry: &CallFinished) -> u64 {
-    let output = if is_long(&entry.result) { KEPT_TOKENS } else { text_tokens(entry.result.output.text().len() as u64) };
-    let said = if entry.said.is_empty() {
+    outcome_tokens(&entry.result, &entry.said)
+}
+
+/// Returns the tokens of a result and of the answers on the agent's behalf, without documents.
+pub(crate) fn outcome_tokens(result: &CallResult, said: &[Said]) -> u64 {
+    let output = if is_long(result) { KEPT_TOKENS } else { text_tokens(result.output.text().len() as u64) };
+    let said = if said.is_empty() {
         0
     } else {
-        let said: usize = shortened(&entry.said).iter().map(|said| said.question.len() + said.answer.text().len()).sum();
+        let said: usize = shortened(said).iter().map(|said| said.question.len() + said.answer.text().len()).sum();
         text_tokens(said as u64)
     };
-    output + said + entry.result.error.as_ref().map_or(0, error_tokens)
+    output + said + result.error.as_ref().map_or(0, error_tokens)
+}
+
+/// Returns the tokens of the result of a background task, without the content that a request may leave out.
+pub(crate) fn reported_tokens(entry: &TaskReported, documents: &Documents) -> u64 {
+    // The block also has the ids of the task and of its tool, and a note.
+    text_tokens(2 * FRAME_BYTES)
+        + outcome_tokens(&entry.result, &entry.said)
+        + entry.result.documents.iter().map(|reference| record_tokens(reference, documents)).sum::<u64>()
 }
 
 /// Returns the newest of the questions and answers on an agent's behalf, with long texts cut. The timeline has all of them.

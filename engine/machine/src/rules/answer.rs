@@ -37,7 +37,7 @@ pub(crate) fn answered(
         answered,
         recorded,
     };
-    entry.kind = turn_kind(draft.run.configs(), draft.task(task), &entry);
+    entry.kind = turn_kind(draft.run, task, &entry);
     let (kind, is_text) = (entry.kind, entry.calls.is_empty());
     draft.push(Entry::ModelAnswered(entry));
     draft.settle_request(task, Used::Known(usage, cost));
@@ -45,6 +45,7 @@ pub(crate) fn answered(
         TurnKind::Summary => Step::Summarise { task, summary },
         TurnKind::Work if !is_text => Step::Arrive { task, from: 0, creating: 0 },
         TurnKind::Work | TurnKind::Discarded(_) => Step::Text(task),
+        TurnKind::Rest => return,
     });
 }
 

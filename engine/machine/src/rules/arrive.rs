@@ -40,7 +40,7 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
                 draft.then(Step::AskApproval(NeededApproval { call, approver, documents: Vec::new(), creating }));
                 return draft.then(Step::Arrive { task, from: index + 1, creating });
             }
-        } else if row.then == Then::Continue {
+        } else if row.then == Then::Continue && tool.manages_tasks.is_none() {
             match logged(draft, call, &tool) {
                 Ok(result) => draft.finish(call, result, None),
                 Err(error) => draft.refuse(call, error),
@@ -71,17 +71,9 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     let (task, asked, agent) = (draft.task(call.task), &draft.call(call).asked, draft.agent(call.task));
     // This check comes first, since a call that is refused for another reason still counts.
     check_calls(draft, call)?;
-    let callable = |tool: &Tool| tool.tool_type.behavior().then != Then::Enter;
-    let answers_with = |tool: &Tool| tool.allowed_in_questions(agent.approvals.get(&tool.id).copied());
-    let offered = |tool: &Tool| callable(tool) && (task.kind != TaskKind::Question || answers_with(tool));
-    let Some(tool) = agent.tools.get(asked.tool.as_str()).filter(|tool| offered(tool)) else {
-        // An answer that cannot be read names no tool.
-        readable(asked)?;
-        let offered = agent.tools.values().filter(|tool| offered(tool));
-        let granted: Vec<&str> = offered.map(|tool| tool.definition.shown_name()).collect();
-        let message = format!("there is no tool {:?} for you", bounded(&asked.tool));
-        return Err(CallError::new(ErrorCode::UnknownTool, message).with_detail(json!({"granted_tools": granted})));
-    };
+    let outer = draft.outer(call).map(|outer| draft.tool(outer));
+    // An answer that cannot be read names no tool.
+    let tool = draft.run.callable(call.task, outer.as_deref(), &asked.tool).or_else(|error| readable(asked).and(Err(error)))?;
     let row = tool.tool_type.behavior();
     if let Some(limit) = task.last_turn()
         && row.then != Then::Stop
@@ -89,9 +81,10 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         let message = format!("{limit} is reached: in this last turn only a handoff is accepted");
         return Err(CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit})));
     }
-    let input = readable(asked)?;
+    let (input, is_of_model) = (readable(asked)?, outer.is_none());
     // A handoff ends the task, so its id is not needed any more.
     if row.then != Then::Stop
+        && is_of_model
         && let Some(earlier) = repeated(draft, call)?
     {
         check_repeats(draft, task, asked)?;
@@ -107,11 +100,14 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     }
     if row.creates_task {
         draft.run.check_creation(call.task, tool, creating)?;
+        draft.run.check_delegation(call.task, tool, asked, outer.is_some())?;
         if tool.agent.is_none() {
             check_question(draft.run.configs(), &input)?;
         }
     }
-    check_repeats(draft, task, asked)?;
+    if is_of_model {
+        check_repeats(draft, task, asked)?;
+    }
     Ok(Checked::Begins(Arc::clone(tool)))
 }
 
@@ -146,14 +142,14 @@ fn repeated(draft: &Draft<'_>, call: CallAt) -> Result<Option<AnsweredRequest>, 
 /// are already counted, except for handoffs.
 fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     let (run, task, calls) = (&*draft.run, draft.task(call.task), draft.calls(call.task));
-    let (of_task, of_run) = (limits_under(run.configs(), task).calls, run.configs().job.limits.calls);
-    if !calls[call.index].is_counted() || (of_task.is_none() && of_run.is_none()) {
+    let (of_task, of_run) = (limits_under(run.configs(), task).calls, run.limit_of_calls());
+    if !calls[call.index].is_counted() || (of_task.is_none() && of_run.allowed.is_none()) {
         return Ok(());
     }
     let unchecked = calls.iter().skip(call.index).filter(|call| call.is_counted()).count();
     let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
     check_below(LimitKind::Calls, task.calls.saturating_sub(unchecked), of_task)?;
-    check_below(LimitKind::RunCalls, run.shared.calls.saturating_sub(unchecked), of_run)
+    of_run.check(run.shared.calls.saturating_sub(unchecked))
 }
 
 /// Refuses a call whose tool gave the same result for the same input too often in a row.

@@ -10,8 +10,9 @@ use crate::prelude::*;
 /// Hands off, or refuses the handoff with the reason.
 pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
     let (tool, input) = (draft.tool(call), draft.call(call).asked.input.value());
-    let checked =
-        check(draft.calls(call.task), call.index).and_then(|()| known_versions(draft, call.task, draft.run.pin(&input)?));
+    let checked = check(draft.calls(call.task), call.index)
+        .and_then(|()| check_background(draft.run, call.task))
+        .and_then(|()| known_versions(draft, call.task, draft.run.pin(&input)?));
     let documents = match checked {
         Ok(documents) => documents,
         Err(error) => return draft.refuse(call, error),
@@ -28,7 +29,7 @@ pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
 /// Checks whether the handoff at `index` may take effect together with the other calls of its turn.
 fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
     let refuse = |reason: String| Err(CallError::new(ErrorCode::HandoffRefused, reason));
-    for (other, call) in calls.iter().enumerate().filter(|(other, _)| *other != index) {
+    for (other, call) in calls.own().iter().enumerate().filter(|(other, _)| *other != index) {
         let row = call.tool_type.map(ToolType::behavior);
         let name = call.asked.shown_name();
         if row.is_some_and(|row| row.then == Then::Stop) {
@@ -43,6 +44,21 @@ fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
         }
     }
     Ok(())
+}
+
+/// Checks whether background tasks let their caller end now.
+fn check_background(run: &Run, task: TaskIndex) -> Result<(), CallError> {
+    if !run.waits_for_background(task) {
+        return Ok(());
+    }
+    let open = run.graph.background_of(task).into_iter().filter(|task| run.graph[*task].is_live());
+    let open: Vec<&str> = open.map(|task| run.graph[task].id.as_str()).collect();
+    let message = if open.is_empty() {
+        "a task that you began in the background has ended: look at its result first"
+    } else {
+        "tasks that you began in the background still run: wait for them or cancel them first"
+    };
+    Err(CallError::new(ErrorCode::HandoffRefused, message).with_detail(json!({"running": open})))
 }
 
 /// Returns the documents of a handoff. A newer version than the one that the task knows is a conflict, since its agent has not

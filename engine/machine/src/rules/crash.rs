@@ -52,6 +52,7 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
         let used = if request.uncharged { Used::Nothing } else { recovery.used() };
         return draft.settle_request(task, used);
     }
+    // A suspended call has no code that could be lost.
     let running = of.calls().enumerate().filter(|(_, call)| call.is_running() && call.is_function());
     draft.steps.extend(running.map(|(index, _)| Step::Resume { call: CallAt { task, index }, recovery }));
     draft.settle_asks(task, None, recovery.used());

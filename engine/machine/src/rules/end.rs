@@ -6,7 +6,7 @@
 //! 3. A result whose `after_execution` is `terminate` ends the task.
 //! 4. If every call succeeded and its result went to the user, the task ends with the turn's message and the outputs, unless its
 //!    result must match a schema of the agent.
-//! 5. Otherwise the agent is asked again.
+//! 5. Otherwise the agent is asked again. So it is instead of 3 and 4 while background tasks run.
 
 use crate::prelude::*;
 
@@ -15,8 +15,7 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
     // Rule *text* ends a turn without calls.
     let is_over = |calls: &&OpenCalls| !calls.is_empty() && calls.counts().unfinished == 0;
     let Some(calls) = draft.task(task).phase.calls().filter(is_over) else { return };
-    let hands_off = |call: &&OpenCall| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop);
-    let handed_off = calls.iter().filter(hands_off).find_map(|call| call.finish()?.result.clone());
+    let handed_off = calls.own().iter().filter(|call| call.hands_off()).find_map(|call| call.finish()?.result.clone());
     match (handed_off, calls.purpose.last_turn()) {
         // The last allowed turn is a turn as good as any other. Other limits cut the work short.
         (Some(result), None | Some(LimitKind::Turns)) => draft.then(Step::end(task, result)),
@@ -29,10 +28,12 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
             draft.then_end_partial(task, limit, output);
         }
         (None, None) => {
-            if let Some(result) = terminating_result(calls) {
+            if draft.run.waits_for_background(task) {
+                // Its agent sees the results of its background tasks first.
+            } else if let Some(result) = terminating_result(calls) {
                 draft.then(Step::end(task, result));
-            } else if calls.iter().all(is_done_for_user) && !promises_result(draft, task) {
-                let results = calls.iter().filter_map(|call| call.finish()?.result.as_ref());
+            } else if calls.own().iter().all(is_done_for_user) && !promises_result(draft, task) {
+                let results = calls.own().iter().filter_map(|call| call.finish()?.result.as_ref());
                 let outputs: Vec<Value> = results.map(|result| result.output.value()).collect();
                 let output = json!({"message": calls.text, "outputs": outputs});
                 draft.then(Step::end(task, CallResult::success(output)));
@@ -57,7 +58,7 @@ fn promises_result(draft: &Draft<'_>, task: TaskIndex) -> bool {
 /// of a terminating call, in call order, that is not `success`.
 fn terminating_result(calls: &OpenCalls) -> Option<CallResult> {
     let terminates = |finish: &&Finish| finish.after == AfterExecution::Terminate;
-    let mut terminating = calls.iter().filter_map(|call| call.finish().filter(terminates)?.result.as_deref());
+    let mut terminating = calls.own().iter().filter_map(|call| call.finish().filter(terminates)?.result.as_deref());
     let mut result = terminating.next()?.clone();
     if result.status == CallStatus::Success
         && let Some(other) = terminating.find(|other| other.status != CallStatus::Success)

@@ -3,7 +3,7 @@
 //! Every unfinished task below is closed in the same decision, and the caller's call gets its result in the same decision.
 //! Calls that had not started are refused. Calls in progress are cancelled.
 
-use baton_types::entry::{SubtreeClosed, TaskEnded};
+use baton_types::entry::{SubtreeClosed, TaskEnded, TaskReported};
 
 use crate::prelude::*;
 use crate::unknown_outcome;
@@ -11,6 +11,9 @@ use crate::unknown_outcome;
 /// Ends `task`. Everything below it is closed first. Then its caller's call gets the result, which may end the caller's turn.
 pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
     let End { result, limit, envelope } = end;
+    if !draft.task(task).is_live() {
+        return;
+    }
     let (id, state) = (draft.id(task), FinalState::from(result.status));
     let reason = match &result.error {
         Some(error) => error.message.clone(),
@@ -20,9 +23,13 @@ pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
     close_question(draft, task, &result);
     let above = draft.run.graph.caller_of(task);
     let escalated = above.filter(|above| draft.task(*above).phase.escalated() == Some(&id));
-    let call = if escalated.is_none() { draft.originating(task) } else { None };
+    let is_background = draft.task(task).background;
+    let call = if escalated.is_none() && !is_background { draft.originating(task) } else { None };
     let retry_at = call.and_then(|call| draft.run.retry_at(draft.at, task, call, state));
     draft.push(Entry::TaskEnded(TaskEnded { task: id, state, result: result.clone(), limit, retry_at }));
+    if let Some(above) = above.filter(|_| is_background) {
+        return report(draft, above, task, result);
+    }
     if let Some(above) = escalated {
         return draft.then(Step::End { task: above, end: Box::new(End { result, limit, envelope: None }) });
     }
@@ -37,6 +44,22 @@ pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
         (None, Some(Concern::Outcome)) => Step::TakeOutcome { call, result },
         (None, None) => Step::Deliver { call, result: draft.call(call).with_attempts(result), envelope },
     });
+}
+
+/// Reports to `caller` the result of its background task.
+fn report(draft: &mut Draft<'_>, caller: TaskIndex, ended: TaskIndex, result: Arc<CallResult>) {
+    let (ended, of) = (draft.task(ended), draft.task(caller));
+    let call = ended.id.originating_call();
+    let reported = TaskReported {
+        task: of.id.clone(),
+        tool: ended.tool.clone().unwrap_or_else(|| ToolId::new("")),
+        ended: ended.id.clone(),
+        said: of.said_during(&call),
+        call,
+        result,
+    };
+    draft.push(Entry::TaskReported(Box::new(reported)));
+    draft.then(Step::EndWaits(caller));
 }
 
 /// Closes all tasks below `task`, and its calls. The task itself stays.
@@ -63,7 +86,7 @@ fn close_below(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
 /// Stops everything that runs for `task`. An open request is settled at its worst case, since its usage cannot become known.
 fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
     let phase = &draft.task(task).phase;
-    let runs = phase.calls().is_some_and(|calls| calls.counts().running_functions > 0);
+    let runs = phase.calls().is_some_and(|calls| calls.counts().running_functions + calls.counts().calling > 0);
     if phase.request().is_some() {
         draft.settle_request(task, Used::Reservation);
     } else if !runs {
@@ -76,19 +99,26 @@ fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
 
 /// Gives every unfinished call of the turn a result: refused, cancelled or, if its outcome is in doubt, `unknown_outcome`.
 fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
-    for index in 0..draft.task(task).calls().count() {
+    // Calls that code made end before the call whose code made them.
+    for index in close_order(draft.task(task)) {
         let call = CallAt { task, index };
         let error = CallError::new(ErrorCode::Cancelled, format!("the call was stopped: {reason}"));
         match draft.call(call).stage {
             CallStage::Refused | CallStage::Finished(_) => {}
             CallStage::Waiting | CallStage::Approval => draft.refuse(call, error),
             CallStage::Doubt => draft.finish(call, unknown_outcome(Some(reason)), None),
-            CallStage::Running { .. } => {
+            CallStage::Running { .. } | CallStage::Suspended => {
                 let result = draft.call(call).with_attempts(CallResult::error(CallStatus::Cancelled, error));
                 draft.finish(call, result, None);
             }
         }
     }
+}
+
+/// Returns the indices of the calls of `task`: those that code made, the newest first, and then the model's own.
+fn close_order(task: &Task) -> impl Iterator<Item = usize> + use<> {
+    let (own, all) = task.phase.calls().map_or((0, 0), |calls| (calls.own().len(), calls.len()));
+    (own..all).rev().chain(0..own)
 }
 
 /// Closes the question of `task`, if it has an open one.

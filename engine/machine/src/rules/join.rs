@@ -35,7 +35,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) {
     let graph = &draft.run.graph;
     let live = |id: TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
     let envelope = Some(AfterExecution::Suspend);
-    for (index, open) in calls.iter().enumerate().filter(|(_, call)| call.delegates && !call.is_finished()) {
+    for (index, open) in calls.own().iter().enumerate().filter(|(_, call)| call.delegates && !call.is_finished()) {
         if let Some(attempt) = live(open.id.attempt(open.next_attempt())) {
             let end = End { result: result.clone().into(), limit: None, envelope };
             draft.steps.push(Step::End { task: attempt, end: Box::new(end) });
@@ -76,6 +76,7 @@ pub fn verdict(join: Join, tally: Tally) -> Verdict {
     let least = match join {
         Join::All => None,
         Join::FirstSuccess => Some(1),
+        Join::FailFast => Some(succeeded + failed + pending),
         // A quorum that the turn could never reach would cancel everything that the agent begins. So every result is awaited.
         Join::Quorum(least) => Some(least).filter(|least| *least <= succeeded + failed + pending),
     };
@@ -88,15 +89,21 @@ pub fn verdict(join: Join, tally: Tally) -> Verdict {
 }
 
 impl OpenCalls {
-    /// Counts the delegations of the turn by result.
+    /// Counts the delegations of the turn by result, without those that code made.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
-        for call in self.iter().filter(|call| call.delegates) {
+        for call in self.own().iter().filter(|call| call.delegates) {
             match &call.stage {
                 CallStage::Refused => {}
                 CallStage::Finished(finish) if finish.status == CallStatus::Success => tally.succeeded += 1,
                 CallStage::Finished(_) => tally.failed += 1,
-                CallStage::Waiting | CallStage::Approval | CallStage::Running { .. } | CallStage::Doubt => tally.pending += 1,
+                CallStage::Waiting
+                | CallStage::Approval
+                | CallStage::Running { .. }
+                | CallStage::Doubt
+                | CallStage::Suspended => {
+                    tally.pending += 1;
+                }
             }
         }
         tally

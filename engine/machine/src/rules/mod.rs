@@ -11,6 +11,8 @@
 //! | `question` | questions, approvals and unknown outcomes |
 //! | `limits`, `window`, `allot` | checks before a model is asked, and the room for new content |
 //! | `code` | the code of a running call asks a model |
+//! | `inner` | the code of a running call makes other calls |
+//! | `background` | tasks for which their caller does not wait, and the calls that manage tasks |
 //! | `people`, `time`, `crash`, `adopt` | events from outside |
 
 pub(super) mod act;
@@ -19,18 +21,21 @@ pub(super) mod after;
 pub(super) mod allot;
 pub(super) mod answer;
 pub(super) mod arrive;
+pub(super) mod background;
 pub(super) mod close;
 pub(super) mod code;
 pub(super) mod crash;
 mod describe;
 pub(super) mod end;
 pub(super) mod ending;
+pub(super) mod inner;
 pub(super) mod join;
 pub(super) mod limits;
 pub(super) mod people;
 pub(super) mod question;
 pub(super) mod retry;
 pub(super) mod start;
+pub(super) mod suspend;
 pub(super) mod text;
 pub(super) mod time;
 pub(super) mod window;
@@ -53,6 +58,10 @@ pub(super) enum Step {
     HandOff(CallAt),
     /// Creates the task of an agent's question.
     AskMaster { call: CallAt, documents: Vec<DocumentRef> },
+    /// Lets a call wait for, list, steer or cancel tasks.
+    ManageTasks(CallAt),
+    /// Gives calls of a task their results that waited for background tasks.
+    EndWaits(TaskIndex),
     /// Asks for an approval.
     AskApproval(NeededApproval),
     /// Approves or refuses a call, after the end of `question`.
@@ -63,6 +72,8 @@ pub(super) enum Step {
     Join(TaskIndex),
     /// Makes the next attempt at a delegation.
     Retry(CallAt),
+    /// Ends the suspension of a call at its moment.
+    WakeUp(CallAt),
     /// Gives a call its result.
     Deliver { call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution> },
     /// Ends the turn, if its last result is in.

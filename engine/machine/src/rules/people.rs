@@ -82,15 +82,17 @@ pub(crate) fn check_answer(run: &Run, id: &TaskId, by: &Principal, answer: &Json
     if let Some(closed) = &question.closed {
         return Err(Refusal::QuestionClosed { number: question.number, how: describe(closed) });
     }
-    fitting(run.configs(), question, answer).map_err(|reason| Refusal::InvalidAnswer { reason })?;
+    let invalid = |reason| Refusal::InvalidAnswer { reason };
+    let fitting = fitting(run.configs(), question, answer).map_err(invalid)?;
+    let answer = fitting.value();
+    let edited = run.edited(task, &answer).map_err(invalid)?;
+    run.class_in(task, &answer, edited.as_ref()).map_err(invalid)?;
     run.check_new_documents(documents)
 }
 
 pub(crate) fn check_steering(run: &Run, id: &TaskId) -> Result<(), Refusal> {
-    match check_lives(run, id)?.holder {
-        Holder::Person => Err(Refusal::NoModel { task: id.clone() }),
-        Holder::Agent(_) => Ok(()),
-    }
+    let asks_model = check_lives(run, id)?.agent().is_some_and(|id| agent(run.configs(), id).program.is_none());
+    if asks_model { Ok(()) } else { Err(Refusal::NoModel { task: id.clone() }) }
 }
 
 pub(crate) fn check_lives<'r>(run: &'r Run, id: &TaskId) -> Result<&'r Task, Refusal> {

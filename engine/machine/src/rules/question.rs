@@ -54,7 +54,7 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
         tool.description,
         shown(input)
     );
-    let schema = json!({
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "approved": {"type": "boolean", "description": "Whether the call may begin."},
@@ -65,8 +65,41 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
     });
     let by = match approver {
         Approver::Person => Answerer::PERSON,
-        Approver::Master => draft.run.master_of(call.task),
+        Approver::Master => {
+            let of = draft.run.approver_of(call.task, &tool).map_or(call.task, |(_, of)| of);
+            draft.run.master_of(of)
+        }
     };
+    // A handoff is the agent's own word.
+    if by.holder == Holder::Person && tool.tool_type.behavior().then != Then::Stop {
+        if let Some(class) = draft.run.class_of(&tool, input).cloned() {
+            let (task, id, call_hash) = (draft.id(call.task), open.id.clone(), tool.call_hash(input));
+            let approved = CallApproved {
+                task,
+                call: id,
+                tool: tool.id.clone(),
+                call_hash,
+                input: None,
+                class: Vec::new(),
+                by_class: Some(class),
+            };
+            draft.push(Entry::CallApproved(approved));
+            return draft.then(Step::Advance(call.task));
+        }
+        schema["properties"]["input"] =
+            json!({"type": "object", "description": "The input with which the call is approved, in place of that of the agent."});
+        schema["properties"]["class"] = json!({
+            "type": "array",
+            "description": "Conditions on inputs. Later calls of this tool that meet all of them are approved, too, until the run ends.",
+            "items": {
+                "type": "object",
+                "properties": {"pointer": {"type": "string"}, "equals": {}, "prefix": {"type": "string"}},
+                "required": ["pointer"],
+                "additionalProperties": false
+            },
+            "minItems": 1
+        });
+    }
     let question = TaskCreated {
         concern: Some(Concern::Approval { call_hash: tool.call_hash(input) }),
         answer_schema: Json::from(schema),
@@ -168,8 +201,21 @@ pub(crate) fn decide_approval(
             }));
         }
         (Some(tool), Ok(())) => {
-            let (task, call) = (draft.id(call.task), open.id.clone());
-            draft.push(Entry::CallApproved(CallApproved { task, call, tool: tool.id.clone(), call_hash }));
+            // It was checked when the person answered. Configs that were adopted since would have changed the hash.
+            let (answer, question) = (result.output.value(), draft.task(question));
+            let edited = draft.run.edited(question, &answer).ok().flatten();
+            // A fork takes the answer for this call, but no class.
+            let closed = question.question.as_ref().and_then(|question| question.closed.as_deref());
+            let is_recorded = matches!(closed, Some(QuestionEnd::Answered { recorded: Some(_), .. }));
+            let class = if is_recorded { Ok(Vec::new()) } else { draft.run.class_in(question, &answer, edited.as_ref()) };
+            let approved = edited.as_ref().and_then(|edited| draft.run.configs.tool_of(draft.task(call.task).agent(), edited));
+            let (tool, call_hash) = match (approved, &edited) {
+                (Some(tool), Some(edited)) => (tool.id.clone(), tool.call_hash(&edited.input)),
+                _ => (tool.id.clone(), call_hash),
+            };
+            let (task, call, input) = (draft.id(call.task), open.id.clone(), edited.map(|edited| edited.input));
+            let class = class.unwrap_or_default();
+            draft.push(Entry::CallApproved(CallApproved { task, call, tool, call_hash, input, class, by_class: None }));
         }
         (Some(_), Err(reason)) => {
             let error = denied(format!("the call of {} was not approved: {reason}", asked.shown_name()));

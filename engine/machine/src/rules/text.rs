@@ -58,11 +58,15 @@ fn finish(draft: &mut Draft<'_>, task: TaskIndex) {
 }
 
 /// Returns what the turn `answered` is for `task`.
-pub(crate) fn turn_kind(configs: &Configs, task: &Task, answered: &ModelAnswered) -> TurnKind {
+pub(crate) fn turn_kind(run: &Run, index: TaskIndex, answered: &ModelAnswered) -> TurnKind {
+    let task = &run.graph[index];
     if task.is_summarising() {
         return TurnKind::Summary;
     }
-    turn_fault(configs, task, answered).map_or(TurnKind::Work, TurnKind::Discarded)
+    if answered.calls.is_empty() && answered.finish == FinishReason::Stop && run.waits_for_background(index) {
+        return TurnKind::Rest;
+    }
+    turn_fault(run.configs(), task, answered).map_or(TurnKind::Work, TurnKind::Discarded)
 }
 
 /// Returns the reason why a turn does not count, if there is one.

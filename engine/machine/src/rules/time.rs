@@ -1,21 +1,25 @@
-//! Deadlines and further attempts that are due.
+//! Deadlines, further attempts and ends of suspensions that are due.
 
 use crate::prelude::*;
 
-/// Handles the first deadline or attempt that is due, and then the next one.
+/// Handles what is due first, and then the next.
 pub(crate) fn pass(draft: &mut Draft<'_>) {
     let (graph, shared) = (&draft.run.graph, &draft.run.shared);
     let deadline = shared.deadlines.first().filter(|(at, _)| *at <= draft.at);
-    let retry = shared.retries.first().filter(|(at, _)| *at <= draft.at);
-    match (deadline, retry) {
-        (Some((at, id)), retry) if retry.is_none_or(|(retry_at, _)| at <= retry_at) => {
+    let alarm = shared.alarms.first().filter(|(at, _)| *at <= draft.at);
+    match (deadline, alarm) {
+        (Some((at, id)), alarm) if alarm.is_none_or(|(alarm_at, _)| at <= alarm_at) => {
             let Some(task) = graph.find(id.as_str()) else { return };
             time_out(draft, task);
         }
         (_, Some((_, id))) => {
             let Some(task) = graph.find(id.task_text()) else { return };
             let index = draft.calls(task).position_of(id);
-            draft.then(Step::Retry(CallAt { task, index }));
+            let call = CallAt { task, index };
+            draft.then(match draft.call(call).stage {
+                CallStage::Suspended => Step::WakeUp(call),
+                _ => Step::Retry(call),
+            });
         }
         (_, None) => return,
     }

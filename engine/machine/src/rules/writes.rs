@@ -8,6 +8,7 @@ use baton_types::call::{CallOutput, KeptOutput};
 use baton_types::entry::Conflict;
 use baton_types::event::{Outcome, Produced};
 
+use crate::draft::FunctionDetails;
 use crate::prelude::*;
 use crate::room::limit_error;
 
@@ -17,13 +18,18 @@ pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
         return draft.record_late(&id.task(), format!("a result for call {id}"));
     };
     draft.settle_asks(call.task, Some(id), Used::Reservation);
+    finish(draft, call, outcome, None);
+}
+
+/// Gives `call` its result of `outcome`, which its executor returned, or which somebody delivered.
+pub(super) fn finish(draft: &mut Draft<'_>, call: CallAt, outcome: Outcome, delivered_by: Option<Box<Principal>>) {
     let (tool, envelope, reads) = (draft.tool(call), outcome.after, outcome.reads.clone());
     let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
     let (result, conflicts) = judge(draft, call, &tool, outcome).unwrap_or_else(failed);
     let documents = &draft.run.shared.documents;
     let exists = |read: &DocumentRef| result.status == CallStatus::Success && documents.version(read).is_some();
     let read = reads.into_iter().filter(exists).collect();
-    draft.finish_function(call, result, envelope, conflicts, read);
+    draft.finish_function(call, result, envelope, FunctionDetails { conflicts, read, delivered_by });
     draft.then(Step::Advance(call.task));
 }
 
@@ -43,30 +49,52 @@ fn check_loads(draft: &Draft<'_>, task: TaskIndex, loads: &[DocumentRef]) -> Res
     Err(CallError::new(ErrorCode::LimitReached, message).with_detail(detail))
 }
 
+fn is_longer(output: &Json, most: Option<u64>) -> bool {
+    most.is_some_and(|most| output.text().len() as u64 > most)
+}
+
+/// Checks the length of an output and, if the call succeeded, whether it meets the schema of `tool`.
+pub(super) fn check_output(
+    tool: &Tool,
+    result_bytes: Option<u64>,
+    status: CallStatus,
+    output: Option<&Json>,
+) -> Result<(), CallError> {
+    let size = output.map_or(0, |output| output.text().len() as u64);
+    if let Some(allowed) = result_bytes.filter(|allowed| size > *allowed) {
+        let detail = json!({"received_bytes": size, "allowed_bytes": allowed});
+        return Err(limit_error(LimitKind::ResultBytes, allowed).with_detail(detail));
+    }
+    let Some((schema, output)) = tool.output.as_ref().zip(output).filter(|_| status == CallStatus::Success) else {
+        return Ok(());
+    };
+    schema.check(&output.value()).map_err(|faults| {
+        let message = format!("the output of {} breaks its own schema", tool.definition.shown_name());
+        CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults}))
+    })
+}
+
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
 /// agent that receives it is written as a document.
 fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> Result<(CallResult, Vec<Conflict>), CallError> {
     let Outcome { status, output, error, writes, loads, reads: _, after } = outcome;
+    let mut result_bytes = draft.run.limits(draft.task(call.task)).result_bytes;
     let (output, kept) = match output {
         Produced::Inline(output) => (Some(output), None),
+        // The calls of the code are made. Their results would be lost with its output.
+        Produced::Long { output, document } if !tool.calls.is_empty() && is_longer(&output, result_bytes) => {
+            result_bytes = None;
+            (Some(output), Some(document))
+        }
         Produced::Long { output, document } => {
             (Some(output), Some(document).filter(|_| draft.returns_to_agent(call, tool, after)))
         }
         Produced::Kept(document) => (None, Some(document)),
     };
-    let size = output.as_ref().map_or(0, |output| output.text().len() as u64);
-    if let Some(allowed) = draft.run.limits(draft.task(call.task)).result_bytes.filter(|allowed| size > *allowed) {
-        let detail = json!({"received_bytes": size, "allowed_bytes": allowed});
-        return Err(limit_error(LimitKind::ResultBytes, allowed).with_detail(detail));
-    }
+    check_output(tool, result_bytes, status, output.as_ref())?;
     if status != CallStatus::Success {
         let output = CallOutput::Inline(output.unwrap_or_default());
         return Ok((CallResult { status, output, error, documents: Vec::new() }, Vec::new()));
-    }
-    let checked = output.as_ref().and_then(|output| Some(tool.output.as_ref()?.check(&output.value())));
-    if let Some(Err(faults)) = checked {
-        let message = format!("the output of {} breaks its own schema", tool.definition.shown_name());
-        return Err(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
     }
     if !writes.is_empty() && !tool.writes {
         let message = format!("{} cannot write documents: its config lacks \"writes\": true", tool.definition.shown_name());

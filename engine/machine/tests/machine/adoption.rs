@@ -132,6 +132,27 @@ fn everything_that_configs_lack_is_said_at_once() {
 }
 
 #[test]
+fn the_tool_of_an_open_inner_call_is_needed() {
+    let of = |tools: &[&str]| {
+        let granted = tools.join(" ");
+        let tools = tools.iter().map(|tool| match *tool {
+            "flow" => function("flow").effect(EffectClass::Pure).calls(&["*"]),
+            other => function(other),
+        });
+        job([agent("root", &granted)]).tools(tools)
+    };
+    let turns = [turn([call("flow", "a")]), turn([handoff("done")])];
+    let mut sim = Sim::new(&of(&["flow", "post", "look"])).agent("root", turns).holding("flow").holding("post").start();
+    sim.makes("0/1.1", "done", call("look", "b")).unwrap();
+    sim.makes("0/1.1", "open", call("post", "c")).unwrap();
+    let refused = adopting(&sim, &of(&["flow", "look"]).build(), adoption(), later(&sim)).unwrap_err();
+    let reasons = vec!["call 0/1.1:open waits for tool post, which they do not have".to_owned()];
+    assert_eq!(refused, Refusal::CannotAdopt { reasons });
+    let (run, effects) = adopting(&sim, &of(&["flow", "post"]).build(), adoption(), later(&sim)).unwrap();
+    assert!(run.ended().is_none() && !effects.is_empty(), "the tool of an inner call with its result is not needed");
+}
+
+#[test]
 fn what_was_spent_before_counts_towards_limits_that_are_new() {
     let sim = two_children();
     let whole: u64 = ["0", "0/1.1", "0/1.2"].iter().map(|task| used(&sim, task)).sum();

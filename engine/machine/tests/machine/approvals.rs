@@ -440,3 +440,67 @@ fn a_denial_with_a_blank_reason_says_that_none_was_given() {
     sim.assert_over();
     assert!(sim.refusal("0/1.1").message.contains("no reason was given"), "{:?}", sim.refusal("0/1.1"));
 }
+
+#[test]
+fn a_rule_for_a_tool_binds_all_tasks_below() {
+    let draft = |root: Approver, middle: Option<Approver>| {
+        let lead = agent("lead", "route_to_worker");
+        let lead = middle.map_or(lead.clone(), |middle| agent("lead", "route_to_worker work").needs_approval("work", middle));
+        let root_agent = agent("root", "route_to_lead work").needs_approval("work", root);
+        job([root_agent, lead, agent("worker", "work")]).tool(function("work"))
+    };
+    let begun = |root: Approver, middle: Option<Approver>| {
+        Sim::new(&draft(root, middle))
+            .agent("root", [turn([route("lead", "a")]), turn([handoff("done")])])
+            .agent("lead", [turn([route("worker", "b")]), turn([handoff("led")])])
+            .agent("worker", [turn([call("work", "c")]), turn([handoff("worked")])])
+            .start()
+    };
+    for (root, middle) in [
+        (Approver::Person, None),
+        (Approver::Person, Some(Approver::Master)),
+        // The master of the root is a person. The agent between could not permit it to itself.
+        (Approver::Master, None),
+        (Approver::Master, Some(Approver::Master)),
+        (Approver::Master, Some(Approver::Person)),
+    ] {
+        let mut sim = begun(root, middle);
+        let question = "0/1.1/1.1/1.1/approval";
+        assert_eq!(sim.task(question).created.holder, Holder::Person, "{root:?} {middle:?}");
+        assert!(!sim.begun().contains(&"0/1.1/1.1/1.1"));
+        sim.person_answers(question, yes()).unwrap();
+        assert_eq!(sim.result("0/1.1/1.1/1.1").status, CallStatus::Success);
+        sim.assert_over();
+    }
+}
+
+#[test]
+fn the_master_of_the_agent_with_the_rule_is_asked() {
+    let agents = [
+        agent("root", "route_to_lead"),
+        agent("lead", "route_to_worker work").needs_approval("work", Approver::Master),
+        agent("worker", "work"),
+    ];
+    let sim = Sim::new(&job(agents).tool(function("work")))
+        .agent("root", [turn([route("lead", "a")]), turn([handoff("done")])])
+        .answers("root", [turn([handoff(yes())])])
+        .agent("lead", [turn([route("worker", "b")]), turn([handoff("led")])])
+        .agent("worker", [turn([call("work", "c")]), turn([handoff("worked")])])
+        .start();
+    let question = sim.task("0/1.1/1.1/1.1/approval");
+    assert_eq!(question.created.holder, Holder::Agent("root".into()), "not the lead, whose own calls the root must permit");
+    assert_eq!(sim.result("0/1.1/1.1/1.1").status, CallStatus::Success);
+    sim.assert_over();
+}
+
+#[test]
+fn a_rule_for_a_handoff_binds_its_own_agent_alone() {
+    let agents = [agent("root", "route_to_worker").needs_approval("handoff", Approver::Person), agent("worker", "")];
+    let mut sim = Sim::new(&job(agents))
+        .agent("root", [turn([route("worker", "a")]), turn([handoff("done")])])
+        .agent("worker", [turn([handoff("worked")])])
+        .start();
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Success);
+    sim.person_answers("0/2.1/approval", yes()).unwrap();
+    sim.assert_over();
+}

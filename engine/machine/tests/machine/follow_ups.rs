@@ -3,7 +3,7 @@
 use baton_types::call::{CallStatus, ErrorCode};
 use baton_types::entry::{Compacted, Entry};
 use baton_types::event::{Event, Outcome, Refusal};
-use baton_types::limits::{LimitKind, Limits};
+use baton_types::limits::{LimitKind, Limits, SessionLimits};
 use baton_types::message::{Message, Part, Role};
 use baton_types::model::ModelTurn;
 use baton_types::principal::Principal;
@@ -130,6 +130,37 @@ fn the_limits_of_a_run_count_anew() {
     assert_eq!(sim.task("1").result.as_ref().unwrap().output.value(), json!("done"));
     assert_eq!((sim.run.totals().turns, sim.run.totals().calls), (2, 1));
     assert!(used.total() > 0 && sim.run.totals().usage.total() > 0);
+}
+
+#[test]
+fn the_limits_of_a_session_hold_over_all_its_runs() {
+    let ended = |limits: SessionLimits| {
+        let turns = || [turn([call("look", "a")]), turn([handoff("done")])];
+        let root = agent("root", "look").settings(json!({"max_tokens": 20}));
+        let mut sim = Sim::new(&job([root]).tool(function("look")).session_limits(limits))
+            .agent("root", turns().into_iter().chain(turns()))
+            .start();
+        assert_eq!(sim.run.ended().unwrap().status, CallStatus::Success, "the first run is within every limit");
+        let used = sim.run.totals().usage.total();
+        sim.follow_up("Again.").unwrap();
+        sim.assert_over();
+        (used, sim.run.ended().unwrap().limit, sim)
+    };
+    let (used, none, _) = ended(SessionLimits { tokens: Some(1_000_000), ..SessionLimits::default() });
+    assert_eq!(none, None);
+    let (_, limit, mut sim) = ended(SessionLimits { turns: Some(3), ..SessionLimits::default() });
+    assert_eq!(limit, Some(LimitKind::SessionTurns));
+    sim.follow_up("Once more.").unwrap();
+    sim.assert_over();
+    assert_eq!((sim.run.ended().unwrap().limit, sim.run.totals().turns), (Some(LimitKind::SessionTurns), 0));
+    let (_, limit, mut sim) = ended(SessionLimits { tokens: Some(used + 300), ..SessionLimits::default() });
+    assert_eq!(limit, Some(LimitKind::SessionTokens));
+    sim.follow_up("Once more.").unwrap();
+    let error = sim.task("2").result.as_ref().unwrap().error.clone().unwrap();
+    assert!(error.message.contains("Raise session_limits.tokens in the job"), "{}", error.message);
+    let (_, limit, sim) = ended(SessionLimits { calls: Some(1), ..SessionLimits::default() });
+    assert_eq!((limit, sim.refusal("1/1.1").code), (None, ErrorCode::LimitReached));
+    assert_eq!(sim.refusal("1/1.1").message, "session_limits.calls is reached: 1 allowed");
 }
 
 #[test]

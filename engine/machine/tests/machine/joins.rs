@@ -18,8 +18,16 @@ use baton_types::model::ModelTurn;
 use baton_types::time::Timestamp;
 use serde_json::json;
 
-const JOINS: [Join; 7] =
-    [Join::All, Join::FirstSuccess, Join::Quorum(1), Join::Quorum(2), Join::Quorum(3), Join::Quorum(4), Join::Quorum(5)];
+const JOINS: [Join; 8] = [
+    Join::All,
+    Join::FirstSuccess,
+    Join::FailFast,
+    Join::Quorum(1),
+    Join::Quorum(2),
+    Join::Quorum(3),
+    Join::Quorum(4),
+    Join::Quorum(5),
+];
 
 #[test]
 fn the_verdict_is_that_of_the_table() {
@@ -32,6 +40,9 @@ fn the_verdict_is_that_of_the_table() {
         (Join::FirstSuccess, (0, 1, 1), Pending),
         (Join::FirstSuccess, (1, 0, 3), Met),
         (Join::FirstSuccess, (0, 2, 0), Impossible),
+        (Join::FailFast, (2, 0, 1), Pending),
+        (Join::FailFast, (3, 0, 0), Met),
+        (Join::FailFast, (1, 1, 1), Impossible),
         (Join::Quorum(2), (1, 1, 1), Pending),
         (Join::Quorum(2), (2, 0, 1), Met),
         (Join::Quorum(2), (0, 2, 1), Impossible),
@@ -70,6 +81,7 @@ impl Expected {
         let needed = match self.join {
             Join::All => return,
             Join::FirstSuccess => 1,
+            Join::FailFast => self.results.len(),
             Join::Quorum(least) => least as usize,
         };
         let there = self.results.iter().filter(|result| **result == Some(CallStatus::Success)).count();

@@ -4,7 +4,7 @@ use baton_types::config::EffectClass;
 use baton_types::entry::{Concern, QuestionEnd, TaskKind};
 use baton_types::id::{CallId, TaskId};
 
-use super::Ledger;
+use super::{CallBook, Ledger, TaskBook};
 use crate::finding::Invariant;
 
 impl Ledger {
@@ -26,6 +26,7 @@ impl Ledger {
         }
         for id in &calls {
             self.call_at_rest(id);
+            self.inner_at_rest(id);
             self.asks_at_rest(id);
         }
         let root = self.tasks.get(&self.root).is_some_and(|root| root.ended.is_some());
@@ -47,8 +48,18 @@ impl Ledger {
             _ if book.worked_on_by.as_ref() != Some(id) => true,
             _ => book.is_finished() || book.retry_at.is_some(),
         });
+        let is_told = |book: &TaskBook| !book.created.background || book.result.is_none() || book.reported;
+        let informed = informed && self.tasks.get(id).is_none_or(is_told);
         let held = !ended || informed || self.is_escalated(id);
         self.rule(held, Invariant::EndingWakesTheCaller, || format!("{id} has ended and its caller was not informed"));
+    }
+
+    /// `every_call_has_one_result`: calls that code made end with the call whose code made them.
+    fn inner_at_rest(&mut self, call: &CallId) {
+        let Some(open) = self.calls.get(call).filter(|book| book.is_finished()).map(|book| book.open_inner) else { return };
+        self.rule(open == 0, Invariant::EveryCallHasOneResult, || {
+            format!("{call} has ended and {open} calls of its code have not")
+        });
     }
 
     /// `blocked_task_can_wake`, of a call of a live task: what it waits for was begun and has not ended.
@@ -69,11 +80,27 @@ impl Ledger {
         let unanswered = book.asks() || book.is_doubtful();
         let dead = callee.is_some_and(|callee| has_ended(callee) && !self.is_escalated(callee))
             || (unanswered && book.question.as_ref().is_some_and(|(question, _)| has_ended(question)));
+        let is_over = book.waits_for_tasks() && self.is_wait_over(&id, book);
+        self.rule(!is_over, Invariant::BlockedTaskCanWake, || format!("{call} waits for tasks that have ended"));
         self.rule(!in_doubt, Invariant::NoEffectTwice, || format!("{call} was interrupted and its outcome is not doubted"));
         self.rule(!begun || created, Invariant::BlockedTaskCanWake, || {
             format!("{id} waits for {call}, for which there is no task")
         });
         self.rule(!dead, Invariant::BlockedTaskCanWake, || format!("{id} waits for {call}, which has ended"));
+    }
+
+    /// Whether nothing is left that a call of `task` waits for.
+    fn is_wait_over(&self, task: &TaskId, call: &CallBook) -> bool {
+        let Some(task) = self.tasks.get(task) else { return true };
+        let input = call.asked.input.value();
+        let runs = |id: &str| task.background.iter().any(|task| task.as_str() == id);
+        let named: Option<Vec<&str>> =
+            input["tasks"].as_array().map(|tasks| tasks.iter().filter_map(serde_json::Value::as_str).collect());
+        let (running, ended) = match named {
+            Some(named) => (named.iter().any(|id| runs(id)), named.iter().any(|id| !runs(id))),
+            None => (!task.background.is_empty(), !task.unseen.is_empty()),
+        };
+        !running || (input["until"] == "any" && ended)
     }
 
     /// `blocked_task_can_wake`: a live task is being worked on, or waits for what can still come.
@@ -88,6 +115,8 @@ impl Ledger {
             format!("{id} asks its model while {unfinished} calls are open")
         });
         // A call may wait for a place among the run's parallel calls; then others run.
+        let rests = self.tasks.get(id).is_some_and(|book| book.rests && book.background.is_empty());
+        self.rule(!rests, Invariant::BlockedTaskCanWake, || format!("{id} waits for background tasks, and none runs"));
         let held = asks || counts.are_held() || self.running > 0 || unfinished == 0;
         self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has {unfinished} calls without work in progress"));
         let is_question = self.tasks.get(id).is_some_and(|book| book.created.kind == TaskKind::Question);

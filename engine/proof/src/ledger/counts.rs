@@ -22,10 +22,16 @@ pub(crate) struct Counts {
     pub(crate) asking: u32,
     /// Functions that run.
     pub(crate) running: u32,
-    /// Of these, those that write documents.
+    /// Functions whose code waits for calls that it made.
+    pub(crate) calling: u32,
+    /// Functions that code called and that may begin at any time.
+    pub(crate) inner_unstarted: u32,
+    /// Of the running functions, those that write documents.
     pub(crate) writing: u32,
     /// Calls whose outcome is the subject of a question.
     pub(crate) doubtful: u32,
+    /// Calls whose code has ended, and whose result is still to come.
+    pub(crate) suspended: u32,
     /// Functions that have not begun.
     pub(crate) unstarted: u32,
     /// Delegations that were not refused.
@@ -40,15 +46,21 @@ impl Counts {
     /// Returns the share of `call`. `tool` is its tool, and `delegates` is true if that tool delegates to an agent.
     fn of(call: &CallBook, tool: Option<&Tool>, delegates: bool) -> Self {
         let unfinished = !call.is_finished();
-        let delegates = delegates && !call.refused;
+        let is_inner = call.outer.is_some();
+        // Joins are of the model's own delegations.
+        let is_background = tool.is_some_and(|tool| tool.is_background(&call.asked.input));
+        let delegates = delegates && !call.refused && !is_inner && !is_background;
         let runs_code = tool.is_some_and(|tool| tool.tool_type.behavior().runs_code);
         Self {
             unfinished: u32::from(unfinished),
-            awaited: u32::from(unfinished && call.created && !call.asks()),
+            awaited: u32::from((unfinished && call.created && !call.asks()) || call.waits_for_tasks()),
             asking: u32::from(call.asks()),
             running: u32::from(call.runs()),
+            calling: u32::from(call.is_calling()),
+            inner_unstarted: u32::from(unfinished && runs_code && is_inner && call.started.is_none() && !call.asks()),
             writing: u32::from(call.runs() && tool.is_some_and(|tool| tool.writes)),
             doubtful: u32::from(call.is_doubtful()),
+            suspended: u32::from(call.is_suspended()),
             unstarted: u32::from(unfinished && runs_code && call.started.is_none()),
             delegations: u32::from(delegates),
             open_delegations: u32::from(delegates && call.status.is_none()),
@@ -56,10 +68,11 @@ impl Counts {
         }
     }
 
-    fn numbers(&mut self) -> [&mut u32; 10] {
-        let Self { unfinished, awaited, asking, running, writing, doubtful, unstarted, .. } = self;
-        let Self { delegations, open_delegations, succeeded, .. } = self;
-        [unfinished, awaited, asking, running, writing, doubtful, unstarted, delegations, open_delegations, succeeded]
+    fn numbers(&mut self) -> impl Iterator<Item = &mut u32> {
+        let Self { unfinished, awaited, asking, running, writing, doubtful, suspended, unstarted, .. } = self;
+        let Self { delegations, open_delegations, succeeded, calling, inner_unstarted, .. } = self;
+        let of_calls = [unfinished, awaited, asking, running, writing, doubtful, suspended, unstarted];
+        of_calls.into_iter().chain([delegations, open_delegations, succeeded, calling, inner_unstarted])
     }
 
     /// Whether somebody works on one of the calls, or is asked about one.
@@ -67,15 +80,20 @@ impl Counts {
         self.running > 0 || self.doubtful > 0 || self.others_work()
     }
 
-    /// Whether a task works on one of the calls, or an approval is waited for.
+    /// Whether a function waits, runs or has an unknown outcome.
+    pub(crate) fn have_functions(self) -> bool {
+        self.running + self.calling + self.unstarted + self.doubtful > 0
+    }
+
+    /// Whether a task works on one of the calls, or an approval or a delivery is waited for.
     pub(crate) fn others_work(self) -> bool {
-        self.awaited > 0 || self.asking > 0
+        self.awaited > 0 || self.asking > 0 || self.suspended > 0
     }
 
     /// Counts `new` in place of `old`, which was counted before.
     fn replace(&mut self, mut old: Self, mut new: Self) {
-        let pairs = old.numbers().into_iter().zip(new.numbers());
-        for (number, (old, new)) in self.numbers().into_iter().zip(pairs) {
+        let pairs = old.numbers().zip(new.numbers());
+        for (number, (old, new)) in self.numbers().zip(pairs) {
             *number = (*number + *new).saturating_sub(*old);
         }
     }
@@ -95,6 +113,13 @@ impl Ledger {
             self.count(&id);
             self.touched_calls.insert(id);
         }
+    }
+
+    /// Counts that `inner` has its result, or that it was made, for the call whose code made it.
+    pub(crate) fn count_inner(&mut self, inner: &CallId, is_made: bool) {
+        let outer = self.calls.get(inner).and_then(|call| call.outer.clone());
+        let Some(outer) = outer.and_then(|outer| self.call_mut(&outer)) else { return };
+        outer.open_inner = if is_made { outer.open_inner + 1 } else { outer.open_inner.saturating_sub(1) };
     }
 
     /// Sets the calls of the newest turn of `task`; those of the turn before count no more.
@@ -125,11 +150,12 @@ impl Ledger {
         } else {
             Counts::default()
         };
-        let (Some(call), Some(position)) = (self.calls.get_mut(id), id.position()) else { return };
+        let Some(call) = self.calls.get_mut(id) else { return };
         let before = std::mem::replace(&mut call.counted, counts);
         let Some(task) = self.tasks.get_mut(&call.task) else { return };
         task.counts.replace(before, counts);
         self.running = (self.running + counts.running as usize).saturating_sub(before.running as usize);
+        let Some(position) = id.position() else { return };
         if counts.unstarted > 0 {
             task.unstarted.insert(position, id.clone());
         } else if before.unstarted > 0 {

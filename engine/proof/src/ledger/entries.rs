@@ -13,6 +13,7 @@ use baton_types::entry::{
 };
 use baton_types::id::{CallId, TaskId};
 use baton_types::model::Usage;
+use baton_types::principal::Principal;
 
 use super::{CallBook, Ledger, QuestionBook};
 use crate::finding::Invariant;
@@ -58,7 +59,9 @@ impl Ledger {
             Entry::CallApproved(approved) => self.call_approved(approved),
             Entry::CallStarted(started) => self.call_started(started, *seq),
             Entry::CallAskedModel(asked) => self.call_asked_model(asked),
-            Entry::CallFinished(finished) => self.call_finished(finished),
+            Entry::CallMade(made) => self.call_made(made),
+            Entry::CallSuspended(suspended) => self.call_suspended(suspended),
+            Entry::CallFinished(finished) => self.call_finished(finished, *at),
             Entry::DocumentWritten(version) => self.document_written(version),
             Entry::QuestionOpened(opened) => self.question_opened(opened),
             Entry::QuestionClosed(closed) => self.question_closed(closed),
@@ -68,6 +71,7 @@ impl Ledger {
             Entry::Control(control) => self.control(control, *seq),
             Entry::SubtreeClosed(closed) => self.subtree_closed(&closed.task, &closed.tasks),
             Entry::TaskEnded(ended) => self.task_ended(ended),
+            Entry::TaskReported(reported) => self.task_reported(reported),
             Entry::RunEnded(ended) => self.run_end(ended),
         }
         self.count_changed();
@@ -123,7 +127,7 @@ impl Ledger {
         // An output that a request has no room for is written after its call.
         let is_kept_output = path.starts_with("results/") && by_call.is_some_and(CallBook::is_finished);
         // A question may show outputs of its master's calls.
-        let may = is_kept_output || by_call.is_some_and(|call| call.runs() && version.task.as_ref() == Some(&call.task));
+        let may = is_kept_output || by_call.is_some_and(|call| call.has_code() && version.task.as_ref() == Some(&call.task));
         let by_nobody = version.call.is_none() && version.task.is_none();
         self.rule(may || by_nobody, Invariant::OnlyTheGrantedIsUsed, || {
             format!("{path} was written by a call that may not or does not run")
@@ -191,7 +195,12 @@ impl Ledger {
     }
 
     fn control(&mut self, control: &Control, seq: u64) {
-        let Control { task, action, by: _by } = control;
+        let Control { task, action, by } = control;
+        if let (Principal::Agent(agent), Some(task)) = (by, task) {
+            let holds = |above: &TaskId| self.tasks.get(above).is_some_and(|book| book.created.holder.agent() == Some(agent));
+            let may = self.above(task).any(holds);
+            self.rule(may, Invariant::OnlyTheGrantedIsUsed, || format!("{agent} acts on {task}, which is not below it"));
+        }
         match action {
             ControlAction::Paused | ControlAction::Unpaused => {
                 let paused = *action == ControlAction::Paused;
@@ -209,8 +218,11 @@ impl Ledger {
                 }
             }
             ControlAction::Steered { .. } => {
-                if let Some(id) = task {
-                    self.live(id, "a message");
+                if let Some(id) = task
+                    && self.live(id, "a message")
+                    && let Some(book) = self.tasks.get_mut(id)
+                {
+                    book.rests = false;
                 }
             }
             ControlAction::TakenOver { .. } | ControlAction::Adopted(_) => {
@@ -220,11 +232,17 @@ impl Ledger {
                         self.configs = Arc::clone(configs);
                     }
                     self.prices.clone_from(&adoption.prices);
+                    if adoption.fork.is_some() || adoption.follow_up.is_some() {
+                        self.classes.clear();
+                    }
                     if let Some(request) = &adoption.follow_up {
                         self.continued(request);
                     }
-                    // What a person stopped was the original.
-                    self.paused &= adoption.fork.is_none();
+                    if adoption.fork.is_some() {
+                        // A person stopped the original. The calls of the fork have other keys.
+                        self.paused = false;
+                        self.unsuspend();
+                    }
                 }
                 self.last_takeover = seq;
                 self.takeovers = self.takeovers.saturating_add(1);
@@ -252,11 +270,25 @@ impl Ledger {
         }
     }
 
+    /// Lets the suspended calls run again.
+    fn unsuspend(&mut self) {
+        let live = self.live.iter().filter_map(|id| self.tasks.get(id));
+        let calls: Vec<CallId> = live.flat_map(|task| &task.open).cloned().collect();
+        for call in calls {
+            if let Some(call) = self.calls.get_mut(&call).filter(|call| call.is_suspended()) {
+                call.suspension = None;
+            }
+        }
+    }
+
     /// Begins the books of a run that continues one that has ended: what its limits count begins at zero.
     fn continued(&mut self, request: &str) {
         let ended = std::mem::take(&mut self.run_ended);
         self.rule(ended, Invariant::EndedStaysEnded, || "a run is continued that has not ended".to_owned());
         self.follow_up = Some(request.to_owned());
+        let (turns, calls, tokens, cost) = self.before;
+        let (tokens, cost) = (tokens.saturating_add(self.settled.total()), cost.saturating_add(self.settled_cost));
+        self.before = (turns.saturating_add(self.turns), calls.saturating_add(self.calls_made), tokens, cost);
         (self.turns, self.calls_made) = (0, 0);
         (self.settled, self.settled_cost, self.unpriced) = (Usage::default(), 0, 0);
     }

@@ -1,8 +1,10 @@
 //! Steps of the simulation, one at a time: beats, commits, answers, and the faults among them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use baton_types::config::EffectClass;
+use baton_types::call::{CallStatus, ErrorCode};
+use baton_types::config::{Configs, EffectClass};
 use baton_types::entry::{CallRequest, Waited};
 use baton_types::event::{CallAsk, Effect, Event, Outcome};
 use baton_types::id::{CallId, ContentHash, TaskId};
@@ -10,6 +12,7 @@ use baton_types::json::Json;
 use baton_types::model::{ModelTurn, Usage};
 use baton_types::money::Money;
 use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use serde_json::json;
 
 use super::faults::Fault;
@@ -19,7 +22,7 @@ use super::world::World;
 use crate::decision::effects_match;
 use crate::finding::Invariant;
 use crate::random::Random;
-use crate::script::{Execution, Prompted, write};
+use crate::script::{self, Execution, Prompted, write};
 use crate::shapes;
 
 /// Up to here the state is compared with the fold of the timeline after every batch; later at every [`CHECKPOINT`].
@@ -31,10 +34,20 @@ const CHECKPOINT: u64 = 16;
 /// Author of commands and answers that change nothing.
 const BY: &str = "ada";
 
+/// The next step of work.
+enum Next {
+    /// The code makes its call of this number.
+    Makes(usize),
+    /// The code waits for the calls that it made.
+    Waits,
+    /// The work comes to its end.
+    Ends,
+}
+
 impl World {
     /// Takes all waiting events (first beat), and lets the core decide each of them in memory (second beat).
     pub(super) fn beat(&mut self, index: usize) {
-        let faulty = self.faulty;
+        let (faulty, code) = (self.faulty, self.code());
         let owner = &mut self.owners[index];
         owner.last = owner.last.max(self.now);
         let many =
@@ -51,7 +64,7 @@ impl World {
             events.push_back(Event::TimePassed);
         }
         let expected_seq = owner.run.last_seq();
-        let (mut entries, mut effects, mut unlike) = (Vec::new(), Vec::new(), None);
+        let (mut entries, mut effects, mut unlike, last) = (Vec::new(), Vec::new(), None, owner.last);
         while let Some(event) = events.pop_front() {
             // A refusal is returned to the sender, and changes nothing.
             let Ok(decision) = owner.run.handle(owner.last, event) else { continue };
@@ -59,11 +72,10 @@ impl World {
             entries.extend(decision.entries);
             for effect in decision.effects {
                 match effect {
-                    Effect::Execute { task, agent, call, tool, input } if is_pure(&self.configs, tool.as_str()) => {
+                    Effect::Execute { task, agent, call, tool, input } if runs_at_once(&self.configs, tool.as_str()) => {
                         // What has no effect outside runs at once, and its result joins the batch.
-                        let execution = Execution { task, agent, call: call.clone(), tool, input };
-                        let outcome = outcome(self.seed, self.straight, &execution);
-                        events.push_front(Event::CallReturned { call, outcome });
+                        let execution = Execution { task, agent, call, tool, input };
+                        events.push_front(code.end(&execution, last));
                     }
                     effect => effects.push(effect),
                 }
@@ -127,13 +139,16 @@ impl World {
     }
 
     fn perform(&mut self, owner: u64, effect: Effect) {
-        // A later event of the same batch may have ended the task.
-        let lives = |task: &TaskId| {
+        // A later event of the same batch may have ended the task or the call.
+        let known = |task: &TaskId| {
             let owner = self.owners.iter().find(|other| other.id == owner);
-            owner.and_then(|owner| owner.run.task(task)).is_some_and(baton_machine::Task::is_live)
+            owner.and_then(|owner| owner.run.task(task)).filter(|task| task.is_live())
         };
+        let is_open =
+            |task: &TaskId, call: &CallId| known(task).and_then(|task| task.call(call)).is_some_and(|call| !call.is_finished());
         match effect {
-            Effect::Prompt { task, .. } | Effect::Execute { task, .. } if !lives(&task) => {}
+            Effect::Prompt { task, .. } if known(&task).is_none() => {}
+            Effect::Execute { task, call, .. } if !is_open(&task, &call) => {}
             Effect::Prompt { task, turn } => self.works.push((owner, Work::Prompt { task, turn })),
             Effect::Execute { task, agent, call, tool, input } => {
                 let class = class_of(&self.configs, tool.as_str());
@@ -152,9 +167,16 @@ impl World {
                 self.works = works;
                 self.late.extend::<Vec<_>>(stopped);
             }
+            Effect::StopCall { call } => {
+                let is_stopped =
+                    |work: &(u64, Work)| work.0 == owner && matches!(&work.1, Work::Execute(execution) if execution.call == call);
+                let (stopped, works) = std::mem::take(&mut self.works).into_iter().partition(is_stopped);
+                self.works = works;
+                self.late.extend::<Vec<_>>(stopped);
+            }
             Effect::EndRun => self.ended = self.is_over(),
-            // The question is in the state; people find it there.
-            Effect::AskPerson { question: _ } => {}
+            // The question is in the state; people find it there. Code looks at the results of its calls by itself.
+            Effect::AskPerson { question: _ } | Effect::Return { .. } => {}
         }
     }
 
@@ -170,6 +192,16 @@ impl World {
             self.works.push((owner, work));
             return self.deliver_perhaps_twice(owner, event);
         }
+        if let Next::Makes(number) = self.next_of(owner, &work)
+            && let Work::Execute(execution) = &work
+        {
+            // Code that runs again makes the same calls again.
+            let number = if number > 0 && self.random.once_in(3) { self.random.below(number) } else { number };
+            let asked = self.code_of(execution).calls.swap_remove(number);
+            let event = Event::CallMade { by: execution.call.clone(), name: number.to_string(), asked };
+            self.works.push((owner, work));
+            return self.deliver_perhaps_twice(owner, event);
+        }
         if let Some(event) = self.asks_on(&work) {
             self.works.push((owner, work));
             return self.deliver_perhaps_twice(owner, event);
@@ -182,6 +214,36 @@ impl World {
             self.late.push((owner, work));
         }
         self.deliver_perhaps_twice(owner, event);
+    }
+
+    /// Whether the code of a call waits for results of calls that it made, and for nothing else.
+    pub(super) fn waits_for_calls(&self, owner: u64, work: &Work) -> bool {
+        matches!(self.next_of(owner, work), Next::Waits)
+    }
+
+    /// Returns what comes next of `work`, as the process that it belongs to knows the run.
+    fn next_of(&self, owner: u64, work: &Work) -> Next {
+        let Work::Execute(execution) = work else { return Next::Ends };
+        if !makes_calls(&self.configs, execution.tool.as_str()) {
+            return Next::Ends;
+        }
+        // A process that sleeps takes no calls.
+        let owner = self.owners.iter().find(|other| other.id == owner && !other.asleep);
+        let calls = owner.and_then(|owner| owner.run.task(&execution.task)).and_then(|task| task.phase.calls());
+        let Some(calls) = calls else { return Next::Ends };
+        let code = self.code_of(execution);
+        let made = (0..code.calls.len()).map(|number| calls.index_of(&execution.call.inner(&number.to_string())));
+        let made: Vec<_> = made.map_while(|index| index.map(|index| calls[index].is_finished())).collect();
+        let is_open = made.contains(&false);
+        if made.len() < code.calls.len() && !(code.one_by_one && is_open) {
+            return Next::Makes(made.len());
+        }
+        if is_open && !code.leaves_early { Next::Waits } else { Next::Ends }
+    }
+
+    fn code_of(&self, execution: &Execution) -> shapes::CodeShape {
+        let seed = ContentHash::of(format!("code of {}", execution.call).as_bytes());
+        shapes::code_shape(&mut Random::seeded(self.seed ^ number_of(seed.as_bytes())), self.straight)
     }
 
     /// Lets the code of a call ask a model before it returns, or get the answer, or return without waiting for the
@@ -286,10 +348,7 @@ impl World {
                     Err(error) => Event::ModelFailed { task, turn, model: request.model.clone(), error, uncharged: false },
                 }
             }
-            Work::Execute(execution) => {
-                let outcome = outcome(self.seed, self.straight, execution);
-                Event::CallReturned { call: execution.call.clone(), outcome }
-            }
+            Work::Execute(execution) => self.code().end(execution, self.now),
         }
     }
 
@@ -363,7 +422,7 @@ impl World {
             Fault::Forward => self.now = self.now.plus(Duration::from_hours(1)),
             Fault::Back => {
                 let hour = 3_600_000_000;
-                self.now = baton_types::time::Timestamp::from_micros(self.now.as_micros() - hour);
+                self.now = Timestamp::from_micros(self.now.as_micros() - hour);
             }
             Fault::Cancel => {
                 let Some(task) = self.any_task() else { return };
@@ -381,6 +440,11 @@ impl World {
                 for command in commands {
                     self.store.put_command(command);
                 }
+            }
+            Fault::Deliver => {
+                let Some(call) = self.any_call() else { return };
+                let delivery = self.delivery(call);
+                self.store.put_command(delivery);
             }
             Fault::Outage => {
                 let waits = |owner: &super::owner::Owner| !owner.asleep && owner.commit.is_none();
@@ -408,7 +472,9 @@ impl World {
     fn late_answer(&mut self, work: &Work) -> Event {
         match self.answer(work) {
             event if self.straight => event,
-            Event::CallReturned { call, .. } => Event::CallReturned { call, outcome: Outcome::success(json!("late")) },
+            Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } => {
+                Event::CallReturned { call, outcome: Outcome::success(json!("late")) }
+            }
             Event::ModelAnswered { task, turn, request, .. } => {
                 Event::ModelAnswered { task, turn, request, answer: ModelTurn::text("late"), recorded: None }
             }
@@ -433,6 +499,29 @@ impl World {
         (!task.is_root() || self.random.once_in(10)).then_some(task)
     }
 
+    fn code(&self) -> Code {
+        Code { seed: self.seed, straight: self.straight, configs: Arc::clone(&self.configs) }
+    }
+
+    /// Returns a suspended call, or sometimes any call.
+    fn any_call(&mut self) -> Option<CallId> {
+        let suspended: Vec<CallId> = self.checker.run().suspended_calls().map(|call| call.id.clone()).collect();
+        if !suspended.is_empty() && !self.random.once_in(4) {
+            return Some(self.random.pick(&suspended).clone());
+        }
+        let calls: Vec<CallId> = self.checker.ledger().calls.keys().cloned().collect();
+        (!calls.is_empty()).then(|| self.random.pick(&calls).clone())
+    }
+
+    /// Returns the delivery of a result for `call`.
+    pub(super) fn delivery(&mut self, call: CallId) -> Event {
+        let outcome = match self.random.below(4) {
+            0 => Outcome::error(CallStatus::Failed, script::error(ErrorCode::ToolFailed)),
+            number => Outcome::success(json!(number)),
+        };
+        Event::ResultDelivered { call, by: Principal::person(BY), outcome }
+    }
+
     fn any_question(&mut self) -> Option<TaskId> {
         let open: Vec<TaskId> = self.checker.run().open_questions().map(|question| question.id.clone()).collect();
         (!open.is_empty()).then(|| self.random.pick(&open).clone())
@@ -455,10 +544,28 @@ fn cancel(task: TaskId) -> Event {
     Event::CancelRequested { task, reason: "enough".to_owned(), by: Principal::person(BY) }
 }
 
-/// Returns the outcome of a call: always the same.
-fn outcome(seed: u64, straight: bool, execution: &Execution) -> Outcome {
-    let mut random = Random::seeded(seed ^ number_of(ContentHash::of(execution.call.as_str().as_bytes()).as_bytes()));
-    if straight { shapes::straight_outcome(&mut random, execution) } else { shapes::any_outcome(&mut random, execution) }
+/// The code of tools.
+struct Code {
+    seed: u64,
+    straight: bool,
+    configs: Arc<Configs>,
+}
+
+impl Code {
+    /// Returns the end of a call's code: always the same. `now` is the moment at which the code ends.
+    fn end(&self, execution: &Execution, now: Timestamp) -> Event {
+        let (call, straight) = (execution.call.clone(), self.straight);
+        let random = |of: &str| Random::seeded(self.seed ^ number_of(ContentHash::of(of.as_bytes()).as_bytes()));
+        let suspends = self.configs.tools.get(execution.tool.as_str()).is_some_and(|tool| tool.suspends);
+        let mut chance = random(&format!("end of {call}"));
+        if suspends && chance.once_in(2) {
+            return Event::CallSuspended { call, suspension: shapes::any_suspension(&mut chance, now, straight) };
+        }
+        let mut random = random(call.as_str());
+        let outcome =
+            if straight { shapes::straight_outcome(&mut random, execution) } else { shapes::any_outcome(&mut random, execution) };
+        Event::CallReturned { call, outcome }
+    }
 }
 
 fn number_of(hash: &[u8; 32]) -> u64 {
@@ -469,6 +576,10 @@ fn class_of(configs: &baton_types::config::Configs, tool: &str) -> EffectClass {
     configs.tools.get(tool).map_or(EffectClass::AtMostOnce, |tool| tool.effect)
 }
 
-fn is_pure(configs: &baton_types::config::Configs, tool: &str) -> bool {
-    class_of(configs, tool) == EffectClass::Pure
+fn runs_at_once(configs: &baton_types::config::Configs, tool: &str) -> bool {
+    class_of(configs, tool) == EffectClass::Pure && !makes_calls(configs, tool)
+}
+
+fn makes_calls(configs: &baton_types::config::Configs, tool: &str) -> bool {
+    configs.tools.get(tool).is_some_and(|tool| !tool.calls.is_empty())
 }

@@ -47,11 +47,13 @@ pub enum Fault {
     Away,
     /// A process stops because a provider is away.
     Outage,
+    /// Somebody delivers a result, perhaps for a call that is not suspended.
+    Deliver,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Crash,
         Self::CrashAmidEffects,
         Self::StoreError,
@@ -73,14 +75,17 @@ impl Fault {
         Self::Steer,
         Self::Away,
         Self::Outage,
+        Self::Deliver,
     ];
 
     /// Returns a fault that may come at any step; the others affect work in progress.
     pub(super) fn any(random: &mut Random, straight: bool) -> Self {
-        use Fault::{Answer, Back, Cancel, Crash, Duplicate, Foreign, Forward, Outage, Pause, Race, Sleep, Steer, Unpause, Wake};
+        use Fault::{
+            Answer, Back, Cancel, Crash, Deliver, Duplicate, Foreign, Forward, Outage, Pause, Race, Sleep, Steer, Unpause, Wake,
+        };
         // Actions of people change the result, so a straight job has none.
         let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause, Outage];
-        let by_people = [Cancel, Answer, Answer, Race, Steer];
+        let by_people = [Cancel, Answer, Answer, Race, Steer, Deliver, Deliver];
         let choice = random.below(disturbing.len() + if straight { 0 } else { by_people.len() });
         disturbing.get(choice).copied().unwrap_or_else(|| by_people[choice - disturbing.len()])
     }

@@ -149,7 +149,8 @@ impl World {
                 steps.push(Step::Beat(index));
             }
         }
-        steps.extend((0..self.works.len()).map(Step::Finish));
+        let may_end = |index: &usize| !self.waits_for_calls(self.works[*index].0, &self.works[*index].1);
+        steps.extend((0..self.works.len()).filter(may_end).map(Step::Finish));
         if steps.is_empty() {
             return self.nothing_runs();
         }
@@ -168,7 +169,7 @@ impl World {
         let Some(owner) = owner else { return };
         let run = &owner.run;
         let people = run.open_questions().next().map(|question| (question.id.clone(), question.concern()));
-        let wake = run.next_wake();
+        let (wake, suspended) = (run.next_wake(), run.suspended_calls().next().map(|call| call.id.clone()));
         // A process that lost the run has nothing to say about it.
         let stale = owner.epoch != self.store.epoch();
         if stale {
@@ -189,6 +190,9 @@ impl World {
                 documents: Vec::new(),
                 recorded: None,
             });
+        } else if let Some(call) = suspended.filter(|_| !self.straight && (wake.is_none() || self.random.once_in(2))) {
+            let delivery = self.delivery(call);
+            self.store.put_command(delivery);
         } else if let Some(wake) = wake.filter(|wake| *wake > self.now) {
             self.now = wake;
         } else {

@@ -47,6 +47,9 @@ const MESSAGES_PER_COMMIT: usize = 1_024;
 /// Time after which an owner that wakes for another reason reads its inbox again, since a notification may be lost.
 const INBOX_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Time after which a tended run is tried again whose provider is away.
+const AWAY_PAUSE: Duration = Duration::from_mins(1);
+
 /// Status of a run that proceeds, in lists of runs.
 const STATUS_RUNNING: &str = "running";
 /// Status of a run that can continue only with a person's answer.
@@ -96,12 +99,14 @@ pub(crate) struct Commands {
     pub(crate) at_once: bool,
     /// When they were looked for last.
     pub(crate) looked: Instant,
+    /// Deliveries for calls whose code is still running. They stay in the inbox until it has ended.
+    pub(crate) early: Vec<(u64, Event)>,
 }
 
 impl Commands {
     /// Returns the inbox of a run. It is read if `waiting`, and before anything else happens if `at_once`.
     pub(crate) fn new(notifications: watch::Receiver<u64>, waiting: bool, at_once: bool) -> Self {
-        Self { notifications, taken: 0, waiting, at_once, looked: Instant::now() }
+        Self { notifications, taken: 0, waiting, at_once, looked: Instant::now(), early: Vec::new() }
     }
 }
 
@@ -117,7 +122,7 @@ impl Incoming {
     fn from_work(message: Message) -> Option<Self> {
         match message {
             Message::Event { event, contents, reply } => Some(Self { event, contents, reply }),
-            Message::Unanswered(_) | Message::Questions(_) | Message::Stop => None,
+            Message::Unanswered(_) | Message::CheckAhead { .. } | Message::Questions(_) | Message::Stop | Message::Tend => None,
         }
     }
 }
@@ -211,8 +216,10 @@ impl Actor {
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
         let done_at_once = messages.len();
-        if messages.is_empty() && !std::mem::take(&mut self.commands.at_once) {
+        if messages.is_empty() && !std::mem::take(&mut self.commands.at_once) && !self.has_ended_early_call() {
             tokio::select! {
+                // A process takes a run over before it looks at the time or the inbox.
+                biased;
                 _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
                 Ok(()) = self.commands.notifications.changed() => self.commands.waiting = true,
                 () = sleep_until(&*self.shared.clock, next) => {}
@@ -225,10 +232,10 @@ impl Actor {
             {
                 messages.push(message);
             }
-            if self.commands.notifications.has_changed().unwrap_or(false) {
-                self.commands.notifications.mark_unchanged();
-                self.commands.waiting = true;
-            }
+        }
+        if self.commands.notifications.has_changed().unwrap_or(false) {
+            self.commands.notifications.mark_unchanged();
+            self.commands.waiting = true;
         }
         let mut incoming = Vec::with_capacity(messages.len());
         for (position, message) in messages.into_iter().enumerate() {
@@ -237,8 +244,8 @@ impl Actor {
                     if position >= done_at_once {
                         self.work.note_done(&event);
                     }
-                    if let Event::CallReturned { call, .. } = &event {
-                        self.work.unrepeatable.remove(call);
+                    if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &event {
+                        self.work.note_returned(call);
                     }
                     if let Event::ModelAnswered { task, .. } = &event
                         && let Some(event) = self.answered(task)
@@ -254,11 +261,16 @@ impl Actor {
                     let failed = self.unanswered(unanswered);
                     incoming.extend(failed.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
                 }
+                Message::CheckAhead { by, calls, reply } => {
+                    // The code may have ended.
+                    let _gone = reply.send(self.run.check_ahead(&by, &calls));
+                }
                 Message::Questions(reply) => {
                     // The receiver may have been dropped.
                     let _gone = reply.send(OpenQuestion::all(&self.run));
                 }
                 Message::Stop => self.work.stopping = true,
+                Message::Tend => self.work.tended = true,
             }
         }
         let consumed = self.take_commands(&mut incoming).await?;
@@ -274,19 +286,41 @@ impl Actor {
     /// Takes the commands that other processes put into the inbox.
     async fn take_commands(&mut self, incoming: &mut Vec<Incoming>) -> Result<Vec<u64>, StoreError> {
         let mut consumed = Vec::new();
+        for (number, event) in std::mem::take(&mut self.commands.early) {
+            self.take_command(number, event, incoming, &mut consumed);
+        }
         if !std::mem::take(&mut self.commands.waiting) && self.commands.looked.elapsed() < INBOX_INTERVAL {
             return Ok(consumed);
         }
         self.commands.looked = Instant::now();
         for (number, text) in self.shared.store.take_commands(&self.id, self.commands.taken).await? {
             self.commands.taken = number;
-            consumed.push(number);
             match serde_json::from_str::<Command>(text.text()) {
-                Ok(command) => incoming.push(Incoming { event: command.into(), contents: Vec::new(), reply: None }),
-                Err(error) => tracing::warn!(run = %self.id, number, %error, "a command in the inbox cannot be read"),
+                Ok(command) => self.take_command(number, command.into(), incoming, &mut consumed),
+                Err(error) => {
+                    consumed.push(number);
+                    tracing::warn!(run = %self.id, number, %error, "a command in the inbox cannot be read");
+                }
             }
         }
         Ok(consumed)
+    }
+
+    /// Takes the command `number`. A delivery for a call whose code is still running is kept for later.
+    fn take_command(&mut self, number: u64, event: Event, incoming: &mut Vec<Incoming>, consumed: &mut Vec<u64>) {
+        if self.is_early(&event) {
+            return self.commands.early.push((number, event));
+        }
+        consumed.push(number);
+        incoming.push(Incoming { event, contents: Vec::new(), reply: None });
+    }
+
+    fn is_early(&self, event: &Event) -> bool {
+        matches!(event, Event::ResultDelivered { .. }) && matches!(self.run.check(event), Err(Refusal::StillRunning { .. }))
+    }
+
+    fn has_ended_early_call(&self) -> bool {
+        self.commands.early.iter().any(|(_, event)| !self.is_early(event))
     }
 
     // ---- Second beat.
@@ -422,11 +456,13 @@ impl Actor {
 
     /// Returns the input of a call that was just made: from the answer in the same batch, or from the turn still open.
     fn input_of(&self, call: &CallId, entries: &[Arc<Recorded>]) -> Json {
-        let Some((turn, position)) = call.position() else { return Json::null() };
         let task = call.task();
-        let index = position as usize - 1;
+        let (turn, position) = call.position().unwrap_or_default();
         let answered = entries.iter().find_map(|recorded| match &recorded.entry {
-            Entry::ModelAnswered(entry) if entry.task == task && entry.turn == turn => entry.calls.get(index),
+            Entry::ModelAnswered(entry) if entry.task == task && entry.turn == turn => {
+                entry.calls.get((position as usize).checked_sub(1)?)
+            }
+            Entry::CallMade(entry) if entry.call == *call => Some(&entry.asked),
             _ => None,
         });
         let open = || Some(Arc::clone(&self.run.task(&task)?.call(call)?.asked));
@@ -461,6 +497,9 @@ impl Actor {
         let mut batch = Batch::new(self.id.clone(), self.epoch, self.run.last_seq());
         batch.summary = Some(RunSummaryUpdate { status, at: self.last });
         batch.releases = true;
+        let again = if is_held_up { AWAY_PAUSE } else { Duration::ZERO };
+        let at_once = self.work.tended && self.run.ended().is_none() && !self.run.totals().paused;
+        batch.wakes = wakes(&self.run).or_else(|| at_once.then(|| self.last.plus(again)));
         self.shared.store.append(batch).await
     }
 
@@ -468,16 +507,24 @@ impl Actor {
 
     fn publish_standing(&mut self) {
         // What a fork knows the answer to does not wait.
-        let waits = self.waits_for_people() && self.work.arrived.is_empty();
-        if waits {
+        let is_quiet = self.work.arrived.is_empty();
+        let waits = self.waits_for_people() && is_quiet;
+        // Its inbox is read first: what is in there may be what the run waits for.
+        let is_suspended = !waits && is_quiet && self.run.is_idle() && !self.commands.waiting && !self.has_ended_early_call();
+        if waits || is_suspended {
             // People take their time: until one answers, the run holds nothing but its records.
             self.transcripts.clear();
         }
         self.standing.send_if_modified(|standing| match standing {
             Standing::WaitingForPeople(since) if waits && *since == self.run.last_seq() => false,
-            Standing::Working if !waits => false,
+            Standing::Suspended if is_suspended => false,
+            Standing::Working if !waits && !is_suspended => false,
             standing => {
-                *standing = if waits { Standing::WaitingForPeople(self.run.last_seq()) } else { Standing::Working };
+                *standing = match (waits, is_suspended) {
+                    (true, _) => Standing::WaitingForPeople(self.run.last_seq()),
+                    (false, true) => Standing::Suspended,
+                    (false, false) => Standing::Working,
+                };
                 true
             }
         });
@@ -510,8 +557,15 @@ pub(crate) fn status(run: &Run) -> &'static str {
 
 /// Returns the status of a `run` that cannot proceed. It does not depend on the owner.
 fn idle_status(run: &Run) -> Option<&'static str> {
-    let waits = run.waits_only_for_people().then_some(STATUS_WAITING);
+    let is_suspended = run.is_idle() && run.totals().suspended_calls > 0;
+    let waits = (is_suspended || run.waits_only_for_people()).then_some(STATUS_WAITING);
     waits.or_else(|| run.totals().paused.then_some(STATUS_PAUSED))
+}
+
+/// Returns when the waiting `run` continues by itself, or the last moment if only others can wake it. `None` if it does not wait: it
+/// has ended, is paused, or has work in progress.
+pub(crate) fn wakes(run: &Run) -> Option<Timestamp> {
+    (run.is_idle() && !run.totals().paused).then(|| run.next_wake().unwrap_or(Timestamp::MAX))
 }
 
 /// Returns the result of the root task of the ended run `id`, whose state is `run`.

@@ -264,7 +264,7 @@ impl Actor {
         held > 0
             && held == self.working()
             && !shared.paused
-            && shared.retries.is_empty()
+            && shared.alarms.is_empty()
             && self.run.ended().is_none()
             && self.work.arrived.is_empty()
             && self.work.to_ask.is_empty()

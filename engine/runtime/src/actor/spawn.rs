@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use baton_machine::Run;
+use baton_types::event::Event;
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tracing::Instrument as _;
 
 use super::outage::Outages;
 use super::work::Work;
 use super::{Actor, Commands, Iteration, status};
-use crate::handle::{RunHandle, Standing};
+use crate::error::RunError;
+use crate::handle::{Message, RunHandle, RunOutcome, Standing};
 use crate::recording::Recording;
 use crate::services::{Models, Services};
 use crate::transcripts::Transcripts;
@@ -41,11 +43,33 @@ pub(crate) struct Parts {
 }
 
 impl Services {
-    /// Spawns the actor of a run. Its first event comes with the handle.
+    /// Spawns the actor of a run, whose first event is `first`, and waits until that event is durable. If it ends the actor,
+    /// returns its error.
+    pub(crate) async fn spawn_with(self: &Arc<Self>, parts: Parts, first: Event) -> Result<RunHandle, RunError> {
+        let (reply, answer) = oneshot::channel();
+        let handle = self.spawn_after(parts, Some(Message::Event { event: first, contents: Vec::new(), reply: Some(reply) }));
+        match answer.await {
+            Ok(answer) => answer.map(|()| handle).map_err(RunError::from),
+            Err(_) => match handle.outcome().await {
+                RunOutcome::Failed(error) => Err(error),
+                _ => Err(RunError::NotRunning(handle.id().clone())),
+            },
+        }
+    }
+
+    /// Spawns the actor of a run that has begun.
     pub(crate) fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
+        self.spawn_after(parts, None)
+    }
+
+    /// Spawns the actor of a run, with `first` in its mailbox.
+    fn spawn_after(self: &Arc<Self>, parts: Parts, first: Option<Message>) -> RunHandle {
         let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
         assert!(trusted.is_of(run.configs()), "a run proceeds by configs that were checked");
         let (sender, mailbox) = mpsc::unbounded_channel();
+        if let Some(first) = first {
+            sender.send(first).expect("the mailbox is here");
+        }
         let (live, _) = broadcast::channel(LIVE_ENTRIES);
         let (progress, from_start) = broadcast::channel(LIVE_PROGRESS);
         let (standing, stands) = watch::channel(Standing::Working);

@@ -15,7 +15,7 @@ use baton_models::universal::Universal;
 use baton_models::{Attempt, ModelError};
 use baton_store::{StoreError, failpoint};
 use baton_tool::Caller;
-use baton_types::call::{CallError, ErrorCode};
+use baton_types::call::{CallError, CallResult, ErrorCode};
 use baton_types::config::{EffectClass, Executor, Invocation};
 use baton_types::event::{Effect, Event};
 use baton_types::id::{AgentId, CallId, TaskId, ToolId};
@@ -23,14 +23,16 @@ use baton_types::time::Timestamp;
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
 use serde_json::json;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Actor;
 use crate::error::panic_message;
-use crate::execute::Execution;
+use crate::execute::{Execution, Returned as Ended};
 use crate::handle::Message;
 use crate::handle::Unanswered;
+use crate::host::inner::{InnerCalls, Returned};
 
 /// Longest time that the end of a run waits for calls that block their threads, in addition to the grace of commands.
 const END_GRACE: Duration = Duration::from_secs(2);
@@ -46,10 +48,16 @@ pub(crate) struct Work {
     pub(crate) arrived: VecDeque<Message>,
     /// Turns to be asked for, in order: only so many at a time as one commit takes answers.
     pub(crate) to_ask: VecDeque<(TaskId, u32)>,
+    /// The running code that waits for results of calls which it made.
+    callers: FxHashMap<CallId, mpsc::UnboundedSender<Returned>>,
+    /// The running calls that code made. Each is cancelled when it shall stop.
+    inner: FxHashMap<CallId, CancellationToken>,
     /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
     pub(crate) unrepeatable: FxHashMap<CallId, TaskId>,
     /// Whether no further step shall be taken.
     pub(crate) stopping: bool,
+    /// Whether the run is due at once if it stops in the middle of its work.
+    pub(crate) tended: bool,
     /// The status that lists of runs show.
     pub(crate) status: &'static str,
     /// The wake-up that was already delivered: if the machine still names it, waking again would be a busy loop.
@@ -75,9 +83,36 @@ impl Work {
     pub(crate) fn note_done(&mut self, event: &Event) {
         match event {
             Event::ModelAnswered { task, .. } => self.note_done_for(task.clone()),
-            Event::CallReturned { call, .. } => self.note_done_for(call.task()),
+            // A call of code that was stopped is counted already.
+            Event::CallReturned { call, .. } | Event::CallSuspended { call, .. }
+                if call.outer().is_none() || self.inner.remove(call).is_some() =>
+            {
+                self.note_done_for(call.task());
+            }
             _ => {}
         }
+    }
+
+    /// Gives the code that made `call` its result.
+    fn give(&self, call: CallId, result: Arc<CallResult>) {
+        let caller = call.outer().and_then(|(outer, _)| self.callers.get(&outer));
+        // The code may have ended.
+        let _ended = caller.map(|caller| caller.send((call, result)));
+    }
+
+    /// Stops the executor of `call`, which code made.
+    fn stop_call(&mut self, call: &CallId) {
+        if let Some(token) = self.inner.remove(call) {
+            token.cancel();
+            self.note_done_for(call.task());
+        }
+        self.note_returned(call);
+    }
+
+    /// Forgets what is kept of a running call.
+    pub(crate) fn note_returned(&mut self, call: &CallId) {
+        self.unrepeatable.remove(call);
+        self.callers.remove(call);
     }
 
     /// Counts one finished background job of `task`.
@@ -116,6 +151,8 @@ impl Actor {
                 let done = self.execute(task, agent, call, &tool);
                 self.work.arrived.extend(done);
             }
+            Effect::Return { call, result } => self.work.give(call, result),
+            Effect::StopCall { call } => self.work.stop_call(&call),
             Effect::Stop { task } => self.stop(&task),
             // Watchers see the question's entry, and its answer comes by the mailbox or the inbox. A fork may know the
             // person's answer to the same question.
@@ -208,8 +245,8 @@ impl Actor {
 
     /// Runs the tool's executor; what returns at once is returned.
     pub(crate) fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId) -> Option<Message> {
-        // A call that is not open has its result already.
-        let open = self.run.task(&task).and_then(|task| task.call(&call))?;
+        // A later event of the same batch may have ended the call.
+        let open = self.run.task(&task).and_then(|task| task.call(&call)).filter(|call| !call.is_finished())?;
         let Some((tool, input)) = self.run.configs().applied(&agent, &open.asked) else {
             panic!("the machine began the call {call} of {tool}, which has no config");
         };
@@ -221,8 +258,19 @@ impl Actor {
         if tool.effect == EffectClass::AtMostOnce {
             self.work.unrepeatable.insert(call.clone(), task.clone());
         }
-        let (stopped, of) = (self.token(&task), task.clone());
-        let inline_bytes = self.run.task(&task).and_then(|task| self.run.limits(task).inline_result_bytes);
+        let (token, of) = (self.token(&task), task.clone());
+        let is_inner = open.is_made_by_code();
+        let stopped = if is_inner { token.child_token() } else { token.clone() };
+        let inner = (!tool.calls.is_empty()).then(|| {
+            let (sender, inbox) = mpsc::unbounded_channel();
+            self.work.callers.insert(call.clone(), sender);
+            Arc::new(InnerCalls::new(self.returned_to(&task, &call), inbox))
+        });
+        let limits = self.run.task(&task).map(|task| self.run.limits(task));
+        let inline_bytes = limits.as_ref().and_then(|limits| limits.inline_result_bytes);
+        // An output of code that made calls is kept where another one is too long.
+        let result_bytes = limits.as_ref().and_then(|limits| limits.result_bytes).filter(|_| !tool.calls.is_empty());
+        let inline_bytes = inline_bytes.into_iter().chain(result_bytes).min();
         let execution = Execution {
             is_approved,
             files: Arc::clone(&self.files),
@@ -241,18 +289,31 @@ impl Actor {
             mailbox: self.sender.clone(),
             endings: self.work.running.clone(),
             durable: self.durable.subscribe(),
+            inner,
         };
-        let shared = Arc::clone(&self.shared);
-        self.begin(&of, stopped, async move {
+        let (shared, running) = (Arc::clone(&self.shared), call.clone());
+        let done = self.begin(&of, token, async move {
             let (event, contents) = match execution.run(shared).await? {
-                Ok((outcome, contents)) => (Event::CallReturned { call, outcome }, contents),
+                Ok(Ended::Outcome(outcome, contents)) => (Event::CallReturned { call, outcome }, contents),
+                Ok(Ended::Suspended(suspension)) => (Event::CallSuspended { call, suspension }, Vec::new()),
                 Err(error) => {
                     let message = format!("the tool of call {call}: {error}");
                     (Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }, Vec::new())
                 }
             };
             Some(Message::Event { event, contents, reply: None })
-        })
+        });
+        if is_inner && done.is_none() {
+            self.work.inner.insert(running, stopped);
+        }
+        done
+    }
+
+    /// Returns the results of the calls that the code of `call` has made, in the order of the timeline.
+    fn returned_to(&self, task: &TaskId, call: &CallId) -> Vec<Returned> {
+        let calls = self.run.task(task).and_then(|task| task.phase.calls());
+        let returned = calls.into_iter().flat_map(|calls| calls.returned_to(call));
+        returned.filter_map(|call| Some((call.id.clone(), Arc::clone(call.finish()?.result.as_ref()?)))).collect()
     }
 
     /// Whether a crash in the middle of a call of `tool` is healed by another call.
@@ -267,6 +328,8 @@ impl Actor {
         }
         self.outages.forget(task);
         self.work.unrepeatable.retain(|_, calling| calling != task);
+        self.work.callers.retain(|call, _| call.task_text() != task.as_str());
+        self.work.inner.retain(|call, _| call.task_text() != task.as_str());
     }
 
     fn token(&self, task: &TaskId) -> CancellationToken {
@@ -274,14 +337,12 @@ impl Actor {
     }
 
     /// Whether a call of `tool` may begin before its entries are durable: it runs in this process and has no effect but
-    /// its result.
+    /// its result, and makes no calls.
     pub(crate) fn may_begin_early(&self, tool: &ToolId) -> bool {
         !self.work.stopping
-            && self
-                .run
-                .configs()
-                .tools
-                .get(tool)
-                .is_some_and(|tool| tool.effect == EffectClass::Pure && matches!(tool.executor, Some(Executor::Function(_))))
+            && self.run.configs().tools.get(tool).is_some_and(|tool| {
+                let is_function = matches!(tool.executor, Some(Executor::Function(_)));
+                tool.effect == EffectClass::Pure && is_function && tool.calls.is_empty()
+            })
     }
 }

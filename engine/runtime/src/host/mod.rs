@@ -1,6 +1,7 @@
 //! Services of the shell for a running tool function.
 
 mod ask;
+pub(crate) mod inner;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use baton_models::{ModelError, Secrets, secret_of_variable};
 use baton_store::LoggedCall;
 use baton_tool::{BoxFuture, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost};
+use baton_types::call::{CallResult, ModelCall};
 use baton_types::config::{Configs, Executor, Tool};
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded};
@@ -16,9 +18,11 @@ use baton_types::event::{Event, Refusal};
 use baton_types::id::{ContentHash, MemoryId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
+use rustc_hash::FxHashMap;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::inner::InnerCalls;
 use crate::handle::{Message, Progress};
 use crate::services::{Models, Services};
 use crate::signs::SignsOfLife;
@@ -48,6 +52,8 @@ pub(crate) struct Host {
     pub(crate) models: Models,
     /// Number of requests of the call to models.
     pub(crate) asked: AtomicU32,
+    /// Calls of the code; `None` if its config allows it none.
+    pub(crate) inner: Option<Arc<InnerCalls>>,
     /// The secrets that the call was given, which nothing that it brings back may repeat.
     pub(crate) handed: Arc<Mutex<Secrets>>,
     /// Error that must end the run if the call met it, instead of being an ordinary tool error.
@@ -84,6 +90,23 @@ impl ToolHost for Host {
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.over.cancelled())
+    }
+
+    fn may_suspend(&self) -> bool {
+        self.tool.suspends
+    }
+
+    fn delivery_key(&self) -> BoxFuture<'_, Result<String, ToolError>> {
+        Box::pin(async move {
+            if !self.tool.suspends {
+                let name = self.tool.definition.shown_name();
+                return Err(ToolError::new(format!(
+                    "calls of {name} cannot wait for a delivery: its config lacks \"suspends\": true"
+                )));
+            }
+            let key = self.shared.delivery_key(&self.caller.run, &self.caller.call).await;
+            key.map_err(|error| ToolError::new(format!("the key for the delivery cannot be made: {error}")))
+        })
     }
 
     fn progress(&self, message: &str) {
@@ -141,6 +164,14 @@ impl ToolHost for Host {
         Box::pin(ask::answer(self, ask))
     }
 
+    fn call<'a>(&'a self, name: Option<&'a str>, asked: ModelCall) -> BoxFuture<'a, Result<Arc<CallResult>, ToolError>> {
+        Box::pin(inner::call(self, name, asked))
+    }
+
+    fn check_ahead(&self, calls: Vec<ModelCall>) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(inner::check_ahead(self, calls))
+    }
+
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {
         let blocking = Arc::clone(&self.shared.blocking);
         Box::pin(async move {
@@ -174,14 +205,17 @@ impl Host {
 
     /// Returns the accepted calls of `tool` among the entries of the calling task.
     fn calls_among(&self, entries: &[Arc<Recorded>], tool: &ToolId) -> Vec<RecalledCall> {
-        let mut answered: &[Arc<baton_types::call::ModelCall>] = &[];
+        let mut asked = FxHashMap::default();
         let mut recalled = Vec::new();
         for recorded in entries {
             match &recorded.entry {
-                Entry::ModelAnswered(entry) => answered = &entry.calls,
+                Entry::ModelAnswered(entry) => {
+                    let calls = (1..).zip(&entry.calls);
+                    asked.extend(calls.map(|(position, asked)| (entry.task.call(entry.turn, position), asked)));
+                }
+                Entry::CallMade(entry) => _ = asked.insert(entry.call.clone(), &entry.asked),
                 Entry::CallFinished(entry) if entry.tool == *tool => {
-                    let position = entry.call.position().map_or(0, |(_, position)| position as usize);
-                    let input = answered.get(position.wrapping_sub(1)).map_or_else(Json::null, |call| call.input.clone());
+                    let input = asked.get(&entry.call).map_or_else(Json::null, |asked| asked.input.clone());
                     recalled.push(RecalledCall {
                         run: self.caller.run.clone(),
                         task: entry.task.clone(),

@@ -33,14 +33,16 @@ use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use notifier::Notifier;
 use reader::Readers;
+use records::Totals;
 use rusqlite::ErrorCode;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, Collected, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
+use crate::{Batch, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
 pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
 
@@ -274,6 +276,19 @@ impl Store for SqliteStore {
     async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
         let run = run.clone();
         self.readers.read(move |file| reader::commands(file, &run, after)).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
+        self.readers.read(move |file| reader::due(file, now, limit)).await
+    }
+
+    async fn secret(&self) -> Result<[u8; 32], StoreError> {
+        self.readers.read(|file| Ok(Totals::load(file)?.secret)).await
+    }
+
+    fn subscribe_to_all(&self) -> watch::Receiver<u64> {
+        self.notifier.listen();
+        self.subscribers.subscribe_to_all()
     }
 
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {

@@ -267,6 +267,7 @@ fn random() -> u64 {
 /// is closed.
 fn announce(run: &RunId, subscribers: &Weak<Subscribers>, readers: &Weak<Readers>) -> Option<()> {
     let (subscribers, readers) = (subscribers.upgrade()?, readers.upgrade()?);
+    subscribers.wake_all();
     if let Some(announced) = subscribers.announced(run) {
         // An inbox that cannot be read now is read again by its owner, who can report the error.
         let commands = readers.read_now(|file| reader::commands(file, run, announced)).unwrap_or_default();

@@ -4,6 +4,7 @@ use baton_types::document::Content;
 use baton_types::entry::ForkPoint;
 use baton_types::id::{ContentHash, RunId};
 use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::records::{RunRow, Totals, checksum_of, link_at};
@@ -51,6 +52,7 @@ fn insert_run(
         last_seq: run.past_seq(),
         epoch: 0,
         owner: None,
+        wakes: None,
         past,
         past_seq: run.past_seq(),
         commands: 0,
@@ -82,6 +84,8 @@ fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows:
 fn take_over(file: &Transaction<'_>, run: &RunId, owner: &str) -> Result<Answer, StoreError> {
     let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
     (row.epoch, row.owner) = (row.epoch + 1, Some(owner.to_owned()));
+    // If this owner dies, the run should continue at once.
+    row.wakes = row.wakes.map(|_| 0);
     row.save(file)?;
     Ok(Ok(row.epoch))
 }
@@ -139,6 +143,7 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[En
     }
     if batch.releases {
         run.owner = None;
+        run.wakes = batch.wakes.map(Timestamp::as_micros);
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::records::{RunRow, Totals, checksum_of, link_at};
 use super::rows::{self, HEADS, StoredRow, WHOLE_RUN};
 use super::{named, schema, to_sql};
-use crate::{LoggedCall, RunRecord, StoreError};
+use crate::{Due, LoggedCall, RunRecord, StoreError};
 
 /// Largest number of concurrent queries. Further queries wait.
 const MAX_READERS: usize = 4;
@@ -326,6 +326,24 @@ pub(super) fn runs(file: &Transaction<'_>) -> Result<Vec<RunRecord>, StoreError>
 /// See [`crate::Store::run`].
 pub(super) fn run(file: &Transaction<'_>, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
     RunRow::find(file, run)?.map(|row| row.into_record(file)).transpose()
+}
+
+/// See [`crate::Store::due`].
+pub(super) fn due(file: &Transaction<'_>, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
+    // Each part has an index of its own, so that runs that are not due cost nothing.
+    let mut due = file.prepare_cached(
+        "SELECT id FROM runs WHERE run IN (
+             SELECT run FROM (SELECT run FROM runs WHERE wakes <= ?1 ORDER BY wakes LIMIT ?2)
+             UNION SELECT run FROM (SELECT run FROM runs WHERE wakes IS NOT NULL AND commands > 0 LIMIT ?2)
+         ) ORDER BY wakes LIMIT ?2",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let runs = due.query_map(params![now.as_micros(), limit], |row| row.get::<_, String>(0))?;
+    let runs = runs.map(|id| id.map(RunId::new)).collect::<Result<_, _>>()?;
+    let next: Option<i64> = file
+        .prepare_cached("SELECT min(wakes) FROM runs WHERE wakes > ?1 AND wakes < ?2")?
+        .query_row([now.as_micros(), Timestamp::MAX.as_micros()], |row| row.get(0))?;
+    Ok(Due { runs, next: next.map(Timestamp::from_micros) })
 }
 
 /// See [`crate::Store::take_commands`].

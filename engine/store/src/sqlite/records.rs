@@ -32,6 +32,8 @@ pub(super) struct RunRow {
     pub(super) last_seq: u64,
     pub(super) epoch: u64,
     pub(super) owner: Option<String>,
+    /// When it continues by itself, if its last owner released it while it waited.
+    pub(super) wakes: Option<i64>,
     /// The number of the run that it begins with, and the last entry of it.
     pub(super) past: Option<i64>,
     pub(super) past_seq: u64,
@@ -44,7 +46,7 @@ pub(super) struct RunRow {
 }
 
 const COLUMNS: &str =
-    "run, id, job, status, created, updated, last_seq, epoch, owner, past, past_seq, commands, tasks, link, checksum";
+    "run, id, job, status, created, updated, last_seq, epoch, owner, wakes, past, past_seq, commands, tasks, link, checksum";
 
 impl RunRow {
     /// Returns the row of the run called `id`, if there is one.
@@ -94,7 +96,7 @@ impl RunRow {
         self.number = number;
         let written = file
             .prepare_cached(&format!(
-                "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
                  ON CONFLICT (id) DO NOTHING"
             ))?
             .execute(params![
@@ -107,6 +109,7 @@ impl RunRow {
                 to_sql(self.last_seq),
                 to_sql(self.epoch),
                 self.owner,
+                self.wakes,
                 self.past,
                 to_sql(self.past_seq),
                 to_sql(self.commands),
@@ -120,8 +123,8 @@ impl RunRow {
     /// Writes what can change of a row.
     pub(super) fn save(&self, file: &Connection) -> Result<(), StoreError> {
         file.prepare_cached(
-            "UPDATE runs SET status = ?2, updated = ?3, last_seq = ?4, epoch = ?5, owner = ?6, commands = ?7, tasks = ?8, link = ?9,
-             checksum = ?10 WHERE run = ?1",
+            "UPDATE runs SET status = ?2, updated = ?3, last_seq = ?4, epoch = ?5, owner = ?6, wakes = ?7, commands = ?8, tasks = ?9,
+             link = ?10, checksum = ?11 WHERE run = ?1",
         )?
         .execute(params![
             self.number,
@@ -130,6 +133,7 @@ impl RunRow {
             to_sql(self.last_seq),
             to_sql(self.epoch),
             self.owner,
+            self.wakes,
             to_sql(self.commands),
             to_sql(self.tasks),
             self.link.as_bytes(),
@@ -181,24 +185,25 @@ impl RunRow {
             last_seq: row.get::<_, i64>(6)? as u64,
             epoch: row.get::<_, i64>(7)? as u64,
             owner: row.get(8)?,
-            past: row.get(9)?,
-            past_seq: row.get::<_, i64>(10)? as u64,
-            commands: row.get::<_, i64>(11)? as u64,
-            tasks: row.get::<_, i64>(12)? as u64,
-            link: ContentHash::from_bytes(row.get(13)?),
+            wakes: row.get(9)?,
+            past: row.get(10)?,
+            past_seq: row.get::<_, i64>(11)? as u64,
+            commands: row.get::<_, i64>(12)? as u64,
+            tasks: row.get::<_, i64>(13)? as u64,
+            link: ContentHash::from_bytes(row.get(14)?),
         };
-        if row.get::<_, i64>(14)? != read.checksum() {
+        if row.get::<_, i64>(15)? != read.checksum() {
             return Err(StoreError::Corrupt { what: format!("the row of run {} does not match its checksum", read.id) });
         }
         Ok(read)
     }
 
     fn checksum(&self) -> i64 {
-        let Self { number, id, job, status, created, updated, last_seq, epoch, owner, past, past_seq, commands, tasks, link } =
-            self;
+        let Self { number, id, job, status, created, updated, last_seq, epoch, owner, wakes, .. } = self;
+        let Self { past, past_seq, commands, tasks, link, .. } = self;
         checksum_of(&(
             (number, id, job, status, created, updated),
-            (last_seq, epoch, owner, past, past_seq),
+            (last_seq, epoch, owner, wakes, past, past_seq),
             (commands, tasks, link.as_bytes()),
         ))
     }
@@ -233,15 +238,25 @@ pub(super) struct Totals {
     pub(super) memories: u64,
     /// The number of the last command.
     pub(super) commands: u64,
+    /// Random bytes.
+    pub(super) secret: [u8; 32],
 }
 
 impl Totals {
+    /// Returns the totals of an empty store.
+    pub(super) fn new(file: &Connection) -> Result<Self, StoreError> {
+        // SQLite's generator is seeded by the system's.
+        let secret = file.query_row("SELECT randomblob(32)", [], |row| row.get(0))?;
+        Ok(Self { secret, ..Self::default() })
+    }
+
     pub(super) fn load(file: &Connection) -> Result<Self, StoreError> {
         let (totals, checksum) = file
-            .prepare_cached("SELECT runs, memories, commands, checksum FROM totals WHERE total = 1")?
+            .prepare_cached("SELECT runs, memories, commands, secret, checksum FROM totals WHERE total = 1")?
             .query_row([], |row| {
                 let number = |index| row.get::<_, i64>(index).map(|number| number as u64);
-                Ok((Self { runs: number(0)?, memories: number(1)?, commands: number(2)? }, row.get::<_, i64>(3)?))
+                let totals = Self { runs: number(0)?, memories: number(1)?, commands: number(2)?, secret: row.get(3)? };
+                Ok((totals, row.get::<_, i64>(4)?))
             })
             .optional()?
             .unwrap_or_default();
@@ -254,13 +269,19 @@ impl Totals {
 
     pub(super) fn save(self, file: &Connection) -> Result<(), StoreError> {
         file.prepare_cached(
-            "INSERT OR REPLACE INTO totals (total, runs, memories, commands, checksum) VALUES (1, ?1, ?2, ?3, ?4)",
+            "INSERT OR REPLACE INTO totals (total, runs, memories, commands, secret, checksum) VALUES (1, ?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute([to_sql(self.runs), to_sql(self.memories), to_sql(self.commands), self.checksum()])?;
+        .execute(params![
+            to_sql(self.runs),
+            to_sql(self.memories),
+            to_sql(self.commands),
+            self.secret,
+            self.checksum()
+        ])?;
         Ok(())
     }
 
     fn checksum(self) -> i64 {
-        checksum_of(&(self.runs, self.memories, self.commands))
+        checksum_of(&(self.runs, self.memories, self.commands, self.secret))
     }
 }

@@ -19,7 +19,7 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
-pub const FORMAT_VERSION: u32 = 8;
+pub const FORMAT_VERSION: u32 = 9;
 
 /// The tables of [`FORMAT_VERSION`].
 pub(super) const TABLES: &str = include_str!("schema.sql");
@@ -146,7 +146,7 @@ fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         return Ok(());
     }
     transaction.execute_batch(TABLES).map_err(named)?;
-    Totals::default().save(&transaction)?;
+    Totals::new(&transaction)?.save(&transaction)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
     transaction.commit().map_err(named)?;

@@ -3,7 +3,8 @@
 -- Rows have checksums over all that they say. What a checksum cannot tell, that a row is missing, is told by a count elsewhere.
 
 -- A run may begin with the first `past_seq` entries of an older run: they are read where they are. `link` is that of its last
--- row of entries; `commands` and `tasks` count its commands and the tasks that it has places for.
+-- row of entries; `commands` and `tasks` count its commands and the tasks that it has places for. `wakes` is there if its last owner
+-- released it while it waited: the moment at which it continues by itself.
 CREATE TABLE runs (
     run      INTEGER PRIMARY KEY,
     id       TEXT    NOT NULL UNIQUE,
@@ -14,6 +15,7 @@ CREATE TABLE runs (
     last_seq INTEGER NOT NULL,
     epoch    INTEGER NOT NULL,
     owner    TEXT,
+    wakes    INTEGER,
     past     INTEGER REFERENCES runs (run),
     past_seq INTEGER NOT NULL,
     commands INTEGER NOT NULL,
@@ -22,12 +24,17 @@ CREATE TABLE runs (
     checksum INTEGER NOT NULL
 ) STRICT;
 
--- One row: how many runs and memories there are, and the last number that a command got; none is used twice.
+CREATE INDEX waiting ON runs (wakes) WHERE wakes IS NOT NULL;
+CREATE INDEX called ON runs (run) WHERE wakes IS NOT NULL AND commands > 0;
+
+-- One row: how many runs and memories there are, and the last number that a command got; none is used twice. `secret` has 32 random
+-- bytes.
 CREATE TABLE totals (
     total    INTEGER PRIMARY KEY,
     runs     INTEGER NOT NULL,
     memories INTEGER NOT NULL,
     commands INTEGER NOT NULL,
+    secret   BLOB    NOT NULL,
     checksum INTEGER NOT NULL
 ) STRICT;
 

@@ -47,6 +47,14 @@ impl ToolHost for Watched {
         if self.is_cancelled() { Box::pin(std::future::ready(())) } else { Box::pin(std::future::pending()) }
     }
 
+    fn may_suspend(&self) -> bool {
+        true
+    }
+
+    fn delivery_key(&self) -> BoxFuture<'_, Result<String, ToolError>> {
+        Box::pin(std::future::ready(Ok("key".to_owned())))
+    }
+
     fn progress(&self, message: &str) {
         self.progress.lock().unwrap().push(message.to_owned());
     }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::id::{AgentId, JobId, ToolId};
 use crate::json::Json;
-use crate::limits::Limits;
+use crate::limits::{Limits, SessionLimits};
 use crate::model::Offer;
 use crate::money::Price;
 use crate::path::DocumentPath;
@@ -30,9 +30,9 @@ pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence, one_
 pub use configuration::{CONFIG_ID, Configuration, Named};
 pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};
-pub use policy::{Approver, CalleeContext, Join, OnFailure, OnUnknownOutcome, Retry};
+pub use policy::{Approver, CalleeContext, Join, OnFailure, OnUnknownOutcome, OpenTasks, Retry, TaskAction};
 pub use reach::{Origin, Reach, Target};
-pub use tool::{Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, Tool};
+pub use tool::{ALL_GRANTED, Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, Tool};
 
 /// The job, agents and tools of a run.
 #[derive(Debug)]
@@ -80,6 +80,8 @@ pub struct Job {
     pub outage: Option<std::time::Duration>,
     /// The limits of a run, with defaults.
     pub limits: Limits,
+    /// The limits of a run and of those that it continues, together.
+    pub session_limits: SessionLimits,
 }
 
 /// A typed input of a job.
@@ -112,6 +114,20 @@ pub const RUN_SCRIPT: &str = "--script";
 /// The name of the model that a person plays. Programs bring it; no config can define a model of this name.
 pub const PERSON_MODEL: &str = "person";
 
+/// The name of the model of agents that are programs. No config can define a model of this name.
+pub const PROGRAM_MODEL: &str = "--program";
+
+/// The program of an agent, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentProgram {
+    /// Its file, as messages show it.
+    pub file: String,
+    /// Its text.
+    pub source: Arc<str>,
+    /// The tool that runs it.
+    pub tool: ToolId,
+}
+
 /// An agent, checked. Its tools exist and its prompt renders.
 #[derive(Debug)]
 pub struct Agent {
@@ -123,6 +139,8 @@ pub struct Agent {
     pub model: String,
     /// The system prompt's template.
     pub system_prompt: String,
+    /// The program that works in place of a model.
+    pub program: Option<AgentProgram>,
     /// Its granted tools, by id.
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
     /// Its granted configurations by id: each is a tool of [`Agent::tools`] with other settings.
@@ -139,6 +157,10 @@ pub struct Agent {
     pub master: MasterRule,
     /// The join policy of its turns.
     pub join: Join,
+    /// The policy for background tasks when it wants to end the task that began them.
+    pub open_tasks: OpenTasks,
+    /// Whether its requests end with what is left of its limits.
+    pub tell_limits: bool,
     /// The kind of summary that replaces older turns of its tasks.
     pub summary: Summary,
     /// The schema of its results.

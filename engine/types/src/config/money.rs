@@ -16,6 +16,8 @@ pub struct MoneyLimit {
 pub enum MoneyHolder {
     /// The run.
     Run,
+    /// The run and those that it continues.
+    Session,
     /// The tasks of an agent.
     Agent(AgentId),
     /// The tasks that calls of a tool create.

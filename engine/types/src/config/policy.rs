@@ -16,6 +16,8 @@ pub enum Join {
     All,
     /// The first success; the other delegations of the turn are cancelled.
     FirstSuccess,
+    /// The success of each. As soon as one does not succeed, the other delegations of the turn are cancelled.
+    FailFast,
     /// That many successes; once they are there, or can no longer come, the other delegations of the turn are cancelled.
     /// A turn with fewer delegations awaits all of them.
     Quorum(#[schemars(range(min = 1, max = 10_000))] u32),
@@ -26,6 +28,7 @@ impl std::fmt::Display for Join {
         match self {
             Self::All => f.write_str("all"),
             Self::FirstSuccess => f.write_str("first_success"),
+            Self::FailFast => f.write_str("the success of all"),
             Self::Quorum(least) => write!(f, "a quorum of {least}"),
         }
     }
@@ -40,6 +43,31 @@ pub enum CalleeContext {
     Request,
     /// The caller's conversation up to the call, then its request.
     Fork,
+}
+
+/// The policy for the background tasks of a task whose agent wants to end it. A key of the agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenTasks {
+    /// The task ends only after them, and its agent sees their results first.
+    #[default]
+    Wait,
+    /// They are cancelled.
+    Cancel,
+}
+
+/// The action of a call on tasks below the calling one. A key of a `non_function_tool`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskAction {
+    /// Waits until one or all of the background tasks have ended.
+    Wait,
+    /// Lists the tasks.
+    List,
+    /// Sends a message into one of them.
+    Steer,
+    /// Ends one of them.
+    Cancel,
 }
 
 /// The policy for a delegated task that fails or times out. A key of the delegating tool.
@@ -126,6 +154,7 @@ mod tests {
         let join = |text: &str| serde_json::from_str::<Join>(text).ok();
         assert_eq!(join(r#""all""#), Some(Join::All));
         assert_eq!(join(r#""first_success""#), Some(Join::FirstSuccess));
+        assert_eq!(join(r#""fail_fast""#), Some(Join::FailFast));
         assert_eq!(join(r#"{"quorum": 2}"#), Some(Join::Quorum(2)));
         let retry: OnFailure = serde_json::from_str(r#"{"retry": {"times": 2}}"#).unwrap();
         assert_eq!(retry, OnFailure::Retry(Retry { times: 2, backoff_seconds: 1 }));

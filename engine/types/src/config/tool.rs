@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::configuration::Configuration;
-use super::policy::{Approver, CalleeContext, OnFailure, OnUnknownOutcome};
+use super::policy::{Approver, CalleeContext, OnFailure, OnUnknownOutcome, TaskAction};
 use super::reach::Reach;
+use super::{Agent, Configs};
 use crate::call::AfterExecution;
-use crate::id::{AgentId, ContentHash, ToolId};
+use crate::id::{AgentId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::model::ToolDefinition;
@@ -44,8 +45,16 @@ pub struct Tool {
     pub after: Option<AfterExecution>,
     /// Whether a result may set the next step after the turn.
     pub controls_flow: bool,
+    /// Whether its code may end without a result, which comes later.
+    pub suspends: bool,
+    /// The tools that its code may call: ids, or [`ALL_GRANTED`] for those that the calling agent was granted. Empty for none.
+    pub calls: Vec<String>,
     /// Whether a call describes other tools of the agent, which its input `tools` names.
     pub describes_tools: bool,
+    /// The action of its calls on tasks below the calling one; `None` for a tool that does nothing with them.
+    pub manages_tasks: Option<TaskAction>,
+    /// Whether it runs the programs of agents.
+    pub runs_programs: bool,
     /// The time limit of a call.
     pub timeout: Duration,
     /// The time limit without a sign of life.
@@ -56,6 +65,10 @@ pub struct Tool {
     pub limits: Limits,
     /// The beginning of the conversations of delegated tasks.
     pub context: CalleeContext,
+    /// Whether a call may delegate without waiting for the result.
+    pub background: bool,
+    /// Whether a call may continue the conversation of an earlier task of the caller.
+    pub follow_up: bool,
     /// The policy for failed delegations.
     pub on_failure: OnFailure,
     /// The approver of its calls, for every agent.
@@ -88,7 +101,37 @@ pub struct Tool {
     pub definition: Arc<ToolDefinition>,
 }
 
+/// In [`Tool::calls`]: every tool that the calling agent was granted.
+pub const ALL_GRANTED: &str = "*";
+
+impl Configs {
+    /// Whether an agent is a program.
+    pub fn has_programs(&self) -> bool {
+        self.agents.values().any(|agent| agent.program.is_some())
+    }
+
+    /// Returns the tool `id` if a call of `agent` may name it, or a call that the code of `outer` makes for this agent.
+    pub fn callable<'a>(&'a self, agent: &'a Agent, outer: Option<&Tool>, id: &str) -> Option<&'a Arc<Tool>> {
+        let then = |tool: &Tool| tool.tool_type.behavior().then;
+        let Some(outer) = outer else { return agent.tools.get(id).filter(|tool| then(tool) != Then::Enter) };
+        let names = |called: &str| outer.calls.iter().any(|named| named == called);
+        let tool = if names(id) { self.tools.get(id) } else { agent.tools.get(id).filter(|_| names(ALL_GRANTED)) };
+        tool.filter(|tool| then(tool) != Then::Enter && !tool.is_for_models_only())
+    }
+
+    /// Returns all those tools.
+    pub fn all_callable<'a>(&'a self, agent: &'a Agent, outer: Option<&Tool>) -> Vec<&'a Arc<Tool>> {
+        let is_callable = |id: &ToolId| self.callable(agent, outer, id.as_str());
+        self.tools.keys().filter_map(is_callable).collect()
+    }
+}
+
 impl Tool {
+    /// Whether code cannot call it. Code cannot hand off, waits for its own calls, and has no use for descriptions of tools.
+    pub fn is_for_models_only(&self) -> bool {
+        self.describes_tools || self.manages_tasks.is_some() || self.tool_type.behavior().then == Then::Stop
+    }
+
     /// Returns the next step after a result of this tool, unless the executor or the call sets it (rule *after* of
     /// docs/RULES.md).
     pub fn after_by_default(&self) -> AfterExecution {
@@ -118,12 +161,30 @@ impl Tool {
         ContentHash::of(&tool).extended(input.text().as_bytes())
     }
 
+    /// Whether a call with `input` delegates without waiting for the result.
+    pub fn is_background(&self, input: &Json) -> bool {
+        self.background && input.value().get("wait") == Some(&Value::Bool(false))
+    }
+
+    /// Whether a call with `input` delegates and waits for the result.
+    pub fn delegates(&self, input: &Json) -> bool {
+        self.agent.is_some() && !self.is_background(input)
+    }
+
+    /// Returns the earlier task whose conversation a call with `input` continues.
+    pub fn continued_task(&self, input: &Json) -> Option<TaskId> {
+        let input = input.value();
+        let continued = input.get("continues").and_then(Value::as_str).filter(|_| self.follow_up);
+        continued.map(TaskId::from)
+    }
+
     /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs, but nothing
     /// that must be approved first, by its own config or by the agent's grant of it.
     pub fn allowed_in_questions(&self, granted: Option<Approver>) -> bool {
         let row = self.tool_type.behavior();
         match row.then {
             Then::Continue if self.approval.max(granted).is_some() => false,
+            Then::Continue if self.manages_tasks.is_some() => false,
             Then::Continue => !row.runs_code || (self.effect == EffectClass::Pure && !self.writes),
             Then::Stop => true,
             Then::Block => self.agent.is_none(),

@@ -1,16 +1,29 @@
-//! Entries of calls: refused, started, finished.
+//! Entries of calls: made, refused, started, suspended, finished.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Holder;
-use crate::call::{AfterExecution, CallError, CallOutput, CallResult, CallStatus};
+use crate::approval::ArgumentMatch;
+use crate::call::{AfterExecution, CallError, CallOutput, CallResult, CallStatus, ModelCall, Suspension};
 use crate::document::DocumentRef;
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::path::DocumentPath;
+use crate::principal::Principal;
 use crate::tool_type::ToolType;
+
+/// The code of a running call made another call. Models make theirs in `model_answered`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CallMade {
+    /// The task of both calls.
+    pub task: TaskId,
+    /// The call: the id of the call whose code made it, then `:` and its name.
+    pub call: CallId,
+    /// The tool, the input and the configuration.
+    pub asked: Arc<ModelCall>,
+}
 
 /// A call was refused before it touched anything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -40,6 +53,15 @@ pub struct CallApproved {
     /// The hash of what was approved: the tool, its definition and the input.
     #[serde(alias = "binds")]
     pub call_hash: ContentHash,
+    /// The input that the person gave in place of the agent's; absent if the call was approved as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Json>,
+    /// Conditions on inputs. Later calls of this tool that meet all of them are approved, too, until the run ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub class: Vec<ArgumentMatch>,
+    /// The call with whose approval a person approved the class of this one; absent if this call was asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_class: Option<CallId>,
 }
 
 /// A call was accepted and begins.
@@ -61,6 +83,19 @@ pub struct CallStarted {
     pub target: Option<Holder>,
 }
 
+/// The code of a call has ended, and the result of the call comes later: from outside, or at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CallSuspended {
+    /// The calling task.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: ToolId,
+    /// The moment and the output of the call without a delivery.
+    pub suspension: Suspension,
+}
+
 /// A call has its one result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallFinished {
@@ -80,6 +115,9 @@ pub struct CallFinished {
     /// counted.
     #[serde(default)]
     pub repeat: u32,
+    /// Author of the delivered result of a suspended call. Absent if its moment came first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_by: Option<Box<Principal>>,
     /// The earlier call of the same request, whose stored result this is: nothing was executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_of: Option<CallId>,

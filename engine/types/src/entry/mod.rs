@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::{CallApproved, CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
+pub use call::{CallApproved, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended, Conflict, Output, Said};
 pub use question::{OnDeadline, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted, Waited};
-pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
+pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, TaskReported};
 pub use turn::{
-    BudgetSettled, Bundle, CallAskedModel, CallRequest, Compacted, FellBack, KeptResult, ModelAnswered, ModelRequested, Notice,
-    ReminderReason, TurnKind,
+    BudgetSettled, Bundle, CallAskedModel, CallRequest, Compacted, FellBack, InputChange, KeptResult, LimitsLeft, ModelAnswered,
+    ModelRequested, Notice, ReminderReason, TurnKind,
 };
 
 use crate::call::CallStatus;
@@ -68,6 +68,10 @@ pub enum Entry {
     CallStarted(CallStarted),
     /// The code of a running call asks a model.
     CallAskedModel(Box<CallAskedModel>),
+    /// The code of a running call made another call.
+    CallMade(CallMade),
+    /// The code of a call has ended, and its result comes later.
+    CallSuspended(Box<CallSuspended>),
     /// A call has its one result.
     CallFinished(CallFinished),
     /// A document has a new version.
@@ -88,6 +92,8 @@ pub enum Entry {
     SubtreeClosed(SubtreeClosed),
     /// A task has its one end.
     TaskEnded(TaskEnded),
+    /// A background task has ended, and its caller learns the result.
+    TaskReported(Box<TaskReported>),
     /// The run has its one end.
     RunEnded(RunEnded),
 }
@@ -131,6 +137,8 @@ impl Entry {
             Self::CallApproved(entry) => Some(&entry.task),
             Self::CallStarted(entry) => Some(&entry.task),
             Self::CallAskedModel(entry) => Some(&entry.task),
+            Self::CallMade(entry) => Some(&entry.task),
+            Self::CallSuspended(entry) => Some(&entry.task),
             Self::CallFinished(entry) => Some(&entry.task),
             Self::DocumentWritten(entry) => entry.task.as_ref(),
             Self::QuestionOpened(entry) => Some(&entry.task),
@@ -141,6 +149,7 @@ impl Entry {
             Self::Control(entry) => entry.task.as_ref(),
             Self::SubtreeClosed(entry) => Some(&entry.task),
             Self::TaskEnded(entry) => Some(&entry.task),
+            Self::TaskReported(entry) => Some(&entry.task),
         }
     }
 
@@ -205,6 +214,8 @@ names! {
     CallApproved: "call_approved",
     CallStarted: "call_started",
     CallAskedModel: "call_asked_model",
+    CallMade: "call_made",
+    CallSuspended: "call_suspended",
     CallFinished: "call_finished",
     DocumentWritten: "document_written",
     QuestionOpened: "question_opened",
@@ -215,5 +226,6 @@ names! {
     Control: "control",
     SubtreeClosed: "subtree_closed",
     TaskEnded: "task_ended",
+    TaskReported: "task_reported",
     RunEnded: "run_ended",
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Said;
 use crate::call::{CallResult, CallStatus};
 use crate::document::DocumentRef;
-use crate::id::{AgentId, ContentHash, TaskId};
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::time::Timestamp;
@@ -86,6 +87,9 @@ pub struct TaskCreated {
     /// that shares its conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begins_from: Option<TaskId>,
+    /// Whether the call that created it has its result already: the task id. The end of the task is reported to the caller.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub background: bool,
     /// The request, or the question.
     pub request: String,
     /// The documents injected with the request, pinned, in order.
@@ -127,6 +131,7 @@ impl TaskCreated {
             master: Master::Person,
             answers_for: None,
             begins_from: None,
+            background: false,
             request,
             documents: Vec::new(),
             depth: 0,
@@ -156,6 +161,11 @@ pub enum Concern {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// All unfinished tasks below `task` were closed at once.
@@ -223,4 +233,22 @@ pub struct TaskEnded {
     /// no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
+}
+
+/// The caller of a background task learns its end. The next request of the caller has the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TaskReported {
+    /// The task whose call began the background task.
+    pub task: TaskId,
+    /// That call.
+    pub call: CallId,
+    /// Its tool.
+    pub tool: ToolId,
+    /// The background task.
+    pub ended: TaskId,
+    /// The result of the background task, shared with the conversation.
+    pub result: Arc<CallResult>,
+    /// Questions and answers on behalf of the calling agent meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<Said>,
 }

@@ -38,6 +38,9 @@ pub struct ModelRequested {
     /// The engine's notice at the head of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
+    /// The rest of the limits, for an agent with `"tell_limits": true`. It is the end of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits_left: Option<Box<LimitsLeft>>,
     /// Documents that are new in this request and did not fit: it has their records in place of their contents, unless `bundle`
     /// has the records, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,12 +99,45 @@ pub enum Notice {
         /// The last turn that the summary will replace.
         through_turn: u32,
     },
+    /// A person approved a call of the turn before with another input. Entries have it in [`CallApproved::input`](super::CallApproved).
+    InputChanged(Box<InputChange>),
+    /// The rest of the limits. Entries have it in [`ModelRequested::limits_left`].
+    LimitsLeft(Box<LimitsLeft>),
     /// A person sent a message into the running task. Entries have it in [`ModelRequested::steers`]; only the first
     /// ones of format 1 have it here.
     Steer {
         /// The message.
         text: String,
     },
+}
+
+/// The input of an agent's call, and the one with which a person approved it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct InputChange {
+    /// The tool, as the model knows it.
+    pub tool: String,
+    /// The input of the agent.
+    pub asked: Json,
+    /// The input of the person.
+    pub approved: Json,
+}
+
+/// The rest of a task's limits before a request: the least of its own limits, of those of the tasks above it, of the run and of its session. A field
+/// without a limit is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct LimitsLeft {
+    /// Turns, including that of this request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// Seconds until a deadline or the end of the working time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// Tokens that are neither used nor reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money that is neither spent nor reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
 }
 
 /// Why a turn counted as a reminder.
@@ -167,6 +203,8 @@ pub enum TurnKind {
     Summary,
     /// A turn that does not count, for this reason.
     Discarded(ReminderReason),
+    /// A turn without calls while background tasks run, or before their results were shown. The task continues after them.
+    Rest,
 }
 
 impl TurnKind {
@@ -179,7 +217,7 @@ impl TurnKind {
     pub const fn discarded(self) -> Option<ReminderReason> {
         match self {
             Self::Discarded(reason) => Some(reason),
-            Self::Work | Self::Summary => None,
+            Self::Work | Self::Summary | Self::Rest => None,
         }
     }
 }
@@ -190,7 +228,7 @@ impl ModelAnswered {
         let is_message = match self.kind {
             TurnKind::Work => !self.calls.is_empty(),
             TurnKind::Summary => false,
-            TurnKind::Discarded(_) => true,
+            TurnKind::Discarded(_) | TurnKind::Rest => true,
         };
         Some(&*self.text).filter(|text| is_message && !text.trim().is_empty())
     }

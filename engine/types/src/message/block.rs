@@ -13,10 +13,13 @@ use super::{Message, Part, RepeatHint};
 use crate::call::CallError;
 use crate::document::Content;
 use crate::document::{DocumentRef, DocumentVersion, may_be_text};
-use crate::entry::{Notice, ReminderReason, Said};
-use crate::id::{AgentId, ContentHash};
+use crate::entry::{LimitsLeft, Notice, ReminderReason, Said};
+use crate::id::{AgentId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::path::DocumentPath;
+
+/// Maximum number of characters of an input in a notice.
+const INPUT_SHOWN: usize = 2_000;
 
 /// Returns the contents that `message` names, which the sender must resolve.
 pub fn contents_of(message: &Message) -> Vec<ContentHash> {
@@ -39,7 +42,9 @@ pub fn contents_of(message: &Message) -> Vec<ContentHash> {
             | Part::Repeated(_)
             | Part::Conflict { with_changes: false, .. }
             | Part::Summary { .. }
-            | Part::Notice(_) => {}
+            | Part::Notice(_)
+            | Part::TaskResult { .. }
+            | Part::Instruction { .. } => {}
         }
     }
     hashes
@@ -125,6 +130,22 @@ enum Block<'a> {
     Notice {
         text: String,
     },
+    TaskResult {
+        task: &'a TaskId,
+        tool: &'a ToolId,
+        status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<Cow<'a, Json>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<Value>,
+        #[serde(skip_serializing_if = "<[Said]>::is_empty")]
+        answered_in_your_name: &'a [Said],
+        note: &'static str,
+    },
+    Instruction {
+        from: &'a AgentId,
+        text: &'a str,
+    },
 }
 
 /// Note on a document whose content did not fit into the request.
@@ -200,6 +221,16 @@ impl<'a> Block<'a> {
                 note: "replaces your turns up to through_turn; documents can be loaded again",
             },
             Part::Notice(notice) => Self::Notice { text: notice.text() },
+            Part::TaskResult { call: _, task, tool, result, said } => Self::TaskResult {
+                task,
+                tool,
+                status: result.status.as_str(),
+                output: Some(result.output.shown()).filter(|output| !output.is_null()),
+                error: result.error.as_ref().map(CallError::to_value),
+                answered_in_your_name: said,
+                note: "this task, which you began in the background, has ended",
+            },
+            Part::Instruction { from, text } => Self::Instruction { from, text },
         }
     }
 }
@@ -288,6 +319,37 @@ impl Notice {
                  documents matter, what is left to do). Call no tool in this turn."
             ),
             Self::Steer { text } => format!("A person says: {text}"),
+            Self::LimitsLeft(left) => left.text(),
+            Self::InputChanged(change) => format!(
+                "A person approved your call of {} with another input. Your input was {}. The call has this one: {}",
+                change.tool,
+                bounded(change.asked.text()),
+                bounded(change.approved.text())
+            ),
         }
+    }
+}
+
+/// Returns the beginning of an input.
+fn bounded(input: &str) -> String {
+    match input.char_indices().nth(INPUT_SHOWN) {
+        None => input.to_owned(),
+        Some((end, _)) => format!("{}… ({} bytes in all)", &input[..end], input.len()),
+    }
+}
+
+impl LimitsLeft {
+    /// Returns the text.
+    pub fn text(&self) -> String {
+        let Self { turns, seconds, tokens, cost } = self;
+        let counted = |number: u64, unit: &str| format!("{number} {unit}{}", if number == 1 { "" } else { "s" });
+        let left = [
+            turns.map(|turns| counted(turns.into(), "turn")),
+            seconds.map(|seconds| counted(seconds, "second")),
+            tokens.map(|tokens| counted(tokens, "token")),
+            cost.map(|cost| cost.to_string()),
+        ];
+        let left: Vec<String> = left.into_iter().flatten().collect();
+        format!("Left of your limits, with this turn: {}.", left.join(", "))
     }
 }

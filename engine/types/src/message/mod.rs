@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use crate::call::{CallResult, ModelCall};
 use crate::document::DocumentVersion;
 use crate::entry::{Notice, Said};
-use crate::id::{AgentId, CallId};
+use crate::id::{AgentId, CallId, TaskId, ToolId};
 use crate::json::Json;
 
 pub use block::{contents_of, message_blocks, part_block, write_hashed_form};
@@ -142,4 +142,24 @@ pub enum Part {
     },
     /// A notice of the engine to the agent.
     Notice(Notice),
+    /// The result of a background task that the agent began.
+    TaskResult {
+        /// The call that began it.
+        call: CallId,
+        /// The task.
+        task: TaskId,
+        /// The tool of that call.
+        tool: ToolId,
+        /// The result.
+        result: Arc<CallResult>,
+        /// Questions and answers on the agent's behalf meanwhile.
+        said: Vec<Said>,
+    },
+    /// A message from an agent above, which delegated the work or a task around it.
+    Instruction {
+        /// The agent.
+        from: AgentId,
+        /// The message.
+        text: String,
+    },
 }

@@ -29,7 +29,12 @@ pub fn request_tokens(request: &ModelRequest) -> u64 {
 pub fn part_bytes(part: &Part) -> usize {
     let text = |json: &Json| json.text().len();
     match part {
-        Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) | Part::Summary { text, .. } => text.len(),
+        Part::Request(text)
+        | Part::Text(text)
+        | Part::Notice(Notice::Steer { text })
+        | Part::Summary { text, .. }
+        | Part::Instruction { text, .. } => text.len(),
+        Part::Notice(notice @ (Notice::LimitsLeft(_) | Notice::InputChanged(_))) => notice.text().len(),
         Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
         Part::Attempt { reason, .. } => reason.len(),
         Part::Items(kept) => text(kept),
@@ -37,6 +42,9 @@ pub fn part_bytes(part: &Part) -> usize {
         Part::Result { result, said, .. } => {
             result.as_ref().map_or(0, |result| result.output.text().len())
                 + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
+        }
+        Part::TaskResult { result, said, .. } => {
+            result.output.text().len() + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
         }
         Part::Document(_) | Part::Pointer(_) | Part::Repeated(_) | Part::Conflict { .. } | Part::Notice(_) => 64,
     }

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use baton_store::{Batch, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
+use baton_store::{Batch, Due, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use tokio::sync::watch;
 
 use crate::Kept;
@@ -148,6 +149,18 @@ impl Store for Watched {
 
     async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
         self.store.take_commands(run, after).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
+        self.store.due(now, limit).await
+    }
+
+    async fn secret(&self) -> Result<[u8; 32], StoreError> {
+        self.store.secret().await
+    }
+
+    fn subscribe_to_all(&self) -> watch::Receiver<u64> {
+        self.store.subscribe_to_all()
     }
 
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {

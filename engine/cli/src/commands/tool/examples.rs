@@ -29,10 +29,11 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
     for tool in chosen {
         // Settings from the job need trust. Such a function is called in a run, which checks the trust.
         let is_foreign = tool.reaches.iter().any(|reach| reach.origin.needs_trust());
+        let needs_run = is_foreign || !tool.calls.is_empty();
         for (number, example) in (1..).zip(&tool.examples).filter(|(_, example)| example.runs) {
             let failure = match &tool.executor {
-                Some(Executor::Exec(_)) => run_command(tool, example, &tools, trusted, place).await?,
-                _ if is_foreign => run_command(tool, example, &tools, trusted, place).await?,
+                Some(Executor::Exec(_)) => run_as_call(tool, example, &tools, trusted, place).await?,
+                _ if needs_run => run_as_call(tool, example, &tools, trusted, place).await?,
                 _ => run_example(&registered_functions(), tool, example).await.err().map(|failure| (failure.to_string(), None)),
             };
             let (failure, stderr) = failure.unzip();
@@ -80,9 +81,9 @@ fn all_hold(held: usize) -> String {
     }
 }
 
-/// Runs the example of a command tool in a run of its own. If the example fails, returns the reason, and the end of the text that
+/// Runs the example as a call in a run of its own: of a command, of code that makes calls, or of a tool that needs trust. If the example fails, returns the reason, and the end of the text that
 /// the command wrote to stderr.
-async fn run_command(
+async fn run_as_call(
     tool: &Tool,
     example: &Example,
     tools: &Tools,

@@ -13,7 +13,7 @@ impl Ledger {
         if !self.live(id, "a request of a call's code") {
             return;
         }
-        let runs = self.calls.get(call).is_some_and(|book| book.runs() && book.task == *id);
+        let runs = self.calls.get(call).is_some_and(|book| book.has_code() && book.task == *id);
         self.rule(runs, Invariant::OneOwnerOneTurn, || format!("{call} of {id} asks a model and does not run"));
         let sane = *reserved_tokens < TOO_MANY && asked.input_tokens <= *reserved_tokens;
         self.rule(sane, Invariant::LimitsHold, || format!("{call} reserves {reserved_tokens} tokens"));
@@ -52,7 +52,7 @@ impl Ledger {
 
     /// Between two batches, only calls that run have requests without an answer, and none of another process.
     pub(in crate::ledger) fn asks_at_rest(&mut self, call: &CallId) {
-        let runs = self.calls.get(call).is_some_and(super::CallBook::runs);
+        let runs = self.calls.get(call).is_some_and(super::CallBook::has_code);
         let mut asks = self.asks.range((call.clone(), 0)..=(call.clone(), u32::MAX));
         let stale = asks.any(|(_, ask)| !runs || ask.asked_at < self.last_takeover);
         self.rule(!stale, Invariant::BooksBalance, || format!("requests of {call} outlive their call and are not settled"));

@@ -2,17 +2,45 @@
 
 use std::sync::Arc;
 
-use baton_types::call::{AfterExecution, CallResult, CallStatus, ErrorCode, ModelCall};
-use baton_types::config::EffectClass;
+use baton_types::approval::ArgumentMatch;
+use baton_types::call::{AfterExecution, CallResult, CallStatus, ErrorCode, ModelCall, Suspension};
+use baton_types::config::{EffectClass, TaskAction, Tool};
 use baton_types::document::DocumentRef;
-use baton_types::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, Conflict, FinalState, Output};
+use baton_types::entry::{
+    CallApproved, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended, Concern, Conflict, FinalState, Output,
+};
 use baton_types::id::CallId;
+use baton_types::json::Json;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use baton_types::tool_type::Then;
 
 use crate::finding::Invariant;
-use crate::ledger::Ledger;
+use crate::ledger::{CallBook, Ledger};
 
 impl Ledger {
+    pub(super) fn call_made(&mut self, made: &CallMade) {
+        let id = &made.call;
+        if !self.live(&made.task, "a call of code") {
+            return;
+        }
+        let Some((outer, _)) = id.outer() else {
+            return self.broken(Invariant::EveryCallHasOneResult, format!("code made call {id}, which names no other call"));
+        };
+        let by = self.calls.get(&outer).filter(|outer| outer.task == made.task && outer.has_code());
+        let may = by.and_then(|by| self.tool(&by.tool)).is_some_and(|tool| !tool.calls.is_empty());
+        self.rule(may, Invariant::OnlyTheGrantedIsUsed, || format!("{id} is made by code that does not run or makes no calls"));
+        let twice = self.calls.contains_key(id);
+        self.rule(!twice, Invariant::EveryCallHasOneResult, || format!("the call id {id} was used twice"));
+        let Some(task) = self.tasks.get_mut(&made.task).filter(|_| may && !twice) else { return };
+        task.open.insert(id.clone());
+        let book = CallBook::new(made.task.clone(), Arc::clone(&made.asked), Some(outer));
+        self.count_call(&made.task, &book.tool, true);
+        self.calls.insert(id.clone(), book);
+        self.call_mut(id);
+        self.count_inner(id, true);
+    }
+
     pub(super) fn call_refused(&mut self, refused: &CallRefused) {
         if !self.live(&refused.task, "a refused call") {
             return;
@@ -20,6 +48,7 @@ impl Ledger {
         let Some(call) = self.open_call(&refused.call, &refused.task, refused.tool.as_str()) else { return };
         call.refused = true;
         let started = call.started.is_some();
+        self.count_inner(&refused.call, false);
         self.rule(!started, Invariant::EveryCallHasOneResult, || format!("{} was refused after it had started", refused.call));
         // Any other refused call counts as made.
         if matches!(refused.error.code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded) {
@@ -27,20 +56,75 @@ impl Ledger {
         }
     }
 
+    /// Returns a call with another input, and the tool that it then names.
+    fn edited_call(&self, id: &CallId, input: &Json) -> Option<(ModelCall, Arc<Tool>)> {
+        let call = self.calls.get(id)?;
+        let edited = ModelCall { input: input.clone(), ..(*call.asked).clone() };
+        let tool = Arc::clone(self.configs.tool_of(self.agent_of(&call.task).map(|agent| &agent.id), &edited)?);
+        Some((edited, tool))
+    }
+
     pub(super) fn call_approved(&mut self, approved: &CallApproved) {
         let id = &approved.call;
         if !self.live(&approved.task, "an approval") {
             return;
         }
+        if let Some(by) = &approved.by_class {
+            return self.call_approved_by_class(approved, by);
+        }
         let asked = self.calls.get(id).and_then(|call| call.question.clone());
         let said = asked.as_ref().and_then(|(question, _)| self.tasks.get(question)).and_then(|question| question.result.clone());
         let granted = said.is_some_and(|said| said.status == CallStatus::Success && said.output.value()["approved"] == true);
-        let bound = matches!(asked, Some((_, Concern::Approval { call_hash })) if call_hash == approved.call_hash);
+        let edited = approved.input.as_ref().and_then(|input| self.edited_call(id, input));
+        let call = self.calls.get(id).map(|call| call.asked.input.clone()).unwrap_or_default();
+        let input = approved.input.as_ref().unwrap_or(&call);
+        let tool = self.edited_call(id, input).map(|(_, tool)| tool.call_hash(&Json::null()));
+        let own = approved.class.iter().all(|condition| condition.check().is_ok() && condition.holds(&input.value()));
+        self.rule(own, Invariant::OnlyTheGrantedIsUsed, || format!("{id} approves a class that it is not of"));
+        if !approved.class.is_empty() {
+            self.classes.extend(tool.map(|tool| (id.clone(), tool, approved.class.clone())));
+        }
+        let said = asked.as_ref().and_then(|(question, _)| self.tasks.get(question)).and_then(|question| question.result.clone());
+        let bound = match (&asked, &edited) {
+            (Some((_, Concern::Approval { call_hash })), None) => *call_hash == approved.call_hash && approved.input.is_none(),
+            // The approval binds the input of the person, which the tool must accept.
+            (Some((_, Concern::Approval { .. })), Some((edited, tool))) => {
+                let written = said.is_some_and(|said| said.output.value()["input"] == edited.input.value());
+                let is_input = tool.input.check(&edited.input.value()).is_ok();
+                written && is_input && tool.call_hash(&edited.input) == approved.call_hash
+            }
+            _ => false,
+        };
         let Some(call) = self.open_call(id, &approved.task, approved.tool.as_str()) else { return };
         let early = call.started.is_none() && !std::mem::replace(&mut call.approved, true);
         call.call_hash = Some(approved.call_hash);
+        if let Some((edited, _)) = edited {
+            call.asked = Arc::new(edited);
+        }
         self.rule(early, Invariant::EveryCallHasOneResult, || format!("{id} is approved twice, or too late"));
         self.rule(granted && bound, Invariant::OnlyTheGrantedIsUsed, || format!("{id} begins by an approval that was not given"));
+    }
+
+    /// Enters the approval of a call without a question: a person approved its class with the call `by`.
+    fn call_approved_by_class(&mut self, approved: &CallApproved, by: &CallId) {
+        let id = &approved.call;
+        let input = self.calls.get(id).map(|call| call.asked.input.clone()).unwrap_or_default();
+        let is_of_class = self.edited_call(id, &input).is_some_and(|(_, tool)| {
+            let (hash, value) = (tool.call_hash(&Json::null()), input.value());
+            let is_of = |(call, of, conditions): &(CallId, _, Vec<ArgumentMatch>)| {
+                call == by && *of == hash && conditions.iter().all(|condition| condition.holds(&value))
+            };
+            tool.call_hash(&input) == approved.call_hash && self.classes.iter().any(is_of)
+        });
+        let is_plain = approved.input.is_none() && approved.class.is_empty();
+        let Some(call) = self.open_call(id, &approved.task, approved.tool.as_str()) else { return };
+        call.approved = true;
+        call.call_hash = Some(approved.call_hash);
+        let early = call.started.is_none();
+        self.rule(early, Invariant::EveryCallHasOneResult, || format!("{id} is approved too late"));
+        self.rule(is_of_class && is_plain, Invariant::OnlyTheGrantedIsUsed, || {
+            format!("{id} begins by the class of {by}, which it is not of")
+        });
     }
 
     pub(super) fn call_started(&mut self, started: &CallStarted, seq: u64) {
@@ -53,22 +137,30 @@ impl Ledger {
         self.rule(typed, Invariant::TypeDecidesBehaviour, || {
             format!("{id} starts {name} as what it is not, a {}", started.tool_type)
         });
-        let granted = self.agent_of(&started.task).is_some_and(|agent| agent.tools.contains_key(name));
-        self.rule(granted, Invariant::OnlyTheGrantedIsUsed, || format!("{id} starts {name}, which its agent was not granted"));
+        let granted = self.granted(&started.task, id, name).cloned();
+        let is_inner = self.calls.get(id).is_some_and(|call| call.outer.is_some());
+        self.rule(granted.is_some(), Invariant::OnlyTheGrantedIsUsed, || {
+            format!("{id} starts {name}, which its agent was not granted")
+        });
         let known = started.documents.iter().all(|document| self.has_version(document));
         self.rule(known, Invariant::HandedOverArrivesOnce, || format!("{id} attaches documents that do not exist"));
         if row.runs_code {
             let writes = self.tool(name).is_some_and(|tool| tool.writes);
             let counts = self.counts(&started.task);
-            let alone = counts.running == 0 || (!writes && counts.writing == 0);
+            // Calls of code hold each other back only where two of them write.
+            let alone =
+                if is_inner { !writes || counts.writing == 0 } else { counts.running == 0 || (!writes && counts.writing == 0) };
             self.rule(alone, Invariant::VersionsFormAChain, || format!("{id} runs beside a call that writes"));
+            self.rule(is_inner || counts.calling == 0, Invariant::VersionsFormAChain, || {
+                format!("{id} starts before the calls are over that the code of an earlier call made")
+            });
         } else {
-            self.rule(row.creates_task, Invariant::TypeDecidesBehaviour, || format!("{id} starts {name}, of which nothing runs"));
+            let waits = self.tool(name).is_some_and(|tool| tool.manages_tasks == Some(TaskAction::Wait));
+            self.rule(row.creates_task || waits, Invariant::TypeDecidesBehaviour, || {
+                format!("{id} starts {name}, of which nothing runs")
+            });
         }
-        let needed = self
-            .agent_of(&started.task)
-            .and_then(|agent| agent.tools.get(name).map(|tool| agent.approver(tool).is_some()))
-            .unwrap_or_default();
+        let needed = granted.is_some_and(|tool| self.needs_approval(&started.task, &tool));
         let agent = self.agent_of(&started.task).map(|agent| agent.id.clone());
         let asked = self.calls.get(id).map(|call| Arc::clone(&call.asked));
         let tool = asked.and_then(|asked| self.configs.tool_of(agent.as_ref(), &asked).cloned());
@@ -90,20 +182,72 @@ impl Ledger {
         }
     }
 
-    pub(super) fn call_finished(&mut self, finished: &CallFinished) {
+    pub(super) fn call_suspended(&mut self, suspended: &CallSuspended) {
+        let (id, name) = (&suspended.call, suspended.tool.as_str());
+        if !self.live(&suspended.task, "a suspended call") {
+            return;
+        }
+        let may = self.tool(name).is_some_and(|tool| tool.suspends);
+        self.rule(may, Invariant::OnlyTheGrantedIsUsed, || format!("{id} is suspended, and its tool may not be"));
+        let Some(call) = self.open_call(id, &suspended.task, name) else { return };
+        let ran = call.runs();
+        call.suspension = Some(suspended.suspension.clone());
+        self.rule(ran, Invariant::EveryCallHasOneResult, || format!("{id} is suspended and did not run"));
+    }
+
+    /// Checks the result of a suspended call: somebody outside delivered it, or its moment has come, or it was stopped.
+    fn check_suspended(&mut self, finished: &CallFinished, suspension: Option<&Suspension>, at: Timestamp) {
+        let (id, result) = (&finished.call, &finished.result);
+        let delivered = finished.delivered_by.as_deref();
+        self.rule(delivered.is_none() || suspension.is_some(), Invariant::EveryCallHasOneResult, || {
+            format!("a result is delivered for {id}, which was not suspended")
+        });
+        self.rule(delivered.is_none_or(Principal::is_outside), Invariant::OnlyTheGrantedIsUsed, || {
+            format!("the result of {id} is delivered from inside of the run")
+        });
+        let Some(suspension) = suspension.filter(|_| delivered.is_none() && result.status != CallStatus::Cancelled) else {
+            return;
+        };
+        let due = suspension.until.is_some_and(|until| until <= at);
+        let same = match &suspension.output {
+            Some(output) => {
+                matches!(result.status, CallStatus::Success | CallStatus::Failed) && {
+                    result.status == CallStatus::Failed
+                        || result.output.kept().is_some()
+                        || result.output.value() == output.value()
+                }
+            }
+            None => result.status == CallStatus::Timeout,
+        };
+        self.rule(due && same, Invariant::EveryCallHasOneResult, || {
+            format!("{id} has a result that is neither delivered nor that of its moment")
+        });
+    }
+
+    pub(super) fn call_finished(&mut self, finished: &CallFinished, at: Timestamp) {
         let (id, result) = (&finished.call, &finished.result);
         if !self.live(&finished.task, "a call's result") {
             return;
         }
         let takeover = self.last_takeover;
         let name = finished.tool.as_str();
+        let hands_off = finished.tool_type.behavior().then == Then::Stop && result.status == CallStatus::Success;
+        let suspended = self.counts(&finished.task).suspended;
+        self.rule(!hands_off || suspended == 0, Invariant::EveryCallHasOneResult, || {
+            format!("{id} hands off while {suspended} calls of its turn are suspended")
+        });
         let Some(call) = self.open_call(id, &finished.task, name) else { return };
         let (started, wrote, asked) = (call.started, std::mem::take(&mut call.wrote), Arc::clone(&call.asked));
-        let (never_begun, informed) = (call.asks() && result.status == CallStatus::Cancelled, call.is_doubtful());
+        let never_begun = call.asks() && result.status == CallStatus::Cancelled;
+        let suspension = call.suspension.clone();
+        let informed = call.is_doubtful() || suspension.is_some();
         call.status = Some(result.status);
         call.result = Some(Arc::clone(result));
+        let is_inner = call.outer.is_some();
+        self.count_inner(id, false);
         let row = finished.tool_type.behavior();
-        let must_start = (row.runs_code || row.creates_task) && finished.result_of.is_none();
+        let waits = self.tool(name).is_some_and(|tool| tool.manages_tasks == Some(TaskAction::Wait));
+        let must_start = (row.runs_code || row.creates_task || waits) && finished.result_of.is_none();
         self.rule(started.is_some() == must_start || never_begun, Invariant::NoEffectTwice, || {
             format!("{id} has a result and never started")
         });
@@ -117,8 +261,9 @@ impl Ledger {
             });
             // A call that a join cancels does not affect the end of the turn.
             let joined = result.status == CallStatus::Cancelled && tool.agent.is_some();
+            let is_background = finished.result_of.is_none() && tool.is_background(&asked.input);
             let said = match row.then {
-                Then::Block if joined && finished.after == AfterExecution::Suspend => true,
+                Then::Block if (joined || is_background) && finished.after == AfterExecution::Suspend => true,
                 Then::Stop => finished.after == AfterExecution::Terminate,
                 // An executor may set it in its envelope; nothing else may.
                 _ => {
@@ -150,10 +295,18 @@ impl Ledger {
                 && wrote.is_empty();
             self.rule(real, Invariant::VersionsFormAChain, || format!("{id} has a conflict that is none"));
         }
+        self.check_suspended(finished, suspension.as_ref(), at);
         if let Some(earlier) = &finished.result_of {
             self.check_repeated(finished, earlier, &asked);
+        } else if self.tool(name).is_some_and(|tool| tool.is_background(&asked.input)) {
+            let given = result.status == CallStatus::Cancelled || result.output.value()["task"] == id.created_task().as_str();
+            self.rule(given, Invariant::EndingWakesTheCaller, || format!("{id} does not give the id of its background task"));
         } else if row.creates_task {
             self.check_callee_result(finished);
+        }
+        if is_inner {
+            // Its result goes to code, and into no request.
+            return;
         }
         // The agent gets a receipt alone for a result that goes to the user.
         let to_user = asked.return_to_llm == Some(false) && row.then != Then::Stop;

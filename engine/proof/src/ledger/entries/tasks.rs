@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_types::call::CallStatus;
-use baton_types::config::CalleeContext;
-use baton_types::entry::{Concern, FinalState, Holder, QuestionEnd, TaskCreated, TaskEnded, TaskKind};
+use baton_types::config::{CalleeContext, OpenTasks};
+use baton_types::document::DocumentRef;
+use baton_types::entry::{Concern, FinalState, Holder, QuestionEnd, TaskCreated, TaskEnded, TaskKind, TaskReported};
 use baton_types::id::{CallId, TaskId};
 use baton_types::time::Timestamp;
 
@@ -55,6 +56,13 @@ impl Ledger {
             arrived: created.documents.clone(),
             arrived_conflicts: Vec::new(),
             kept: Vec::new(),
+            received: Vec::new(),
+            background: BTreeSet::new(),
+            unseen: BTreeSet::new(),
+            reported: false,
+            rests: false,
+            last_turn: false,
+            closed_background: false,
             cancelled: false,
             question: None,
         };
@@ -85,6 +93,11 @@ impl Ledger {
                 self.callee_created(created, caller, seq, at);
             }
         }
+        if created.background
+            && let Some(caller) = created.caller.as_ref().and_then(|caller| self.tasks.get_mut(caller))
+        {
+            caller.background.insert(id.clone());
+        }
         self.live.insert(id.clone());
         self.tasks.insert(id.clone(), book);
         self.count_life(id, true);
@@ -101,6 +114,7 @@ impl Ledger {
             (&mut book.injected, &before.injected),
             (&mut book.brought, &before.brought),
             (&mut book.arrived, &before.arrived),
+            (&mut book.received, &before.received),
             (&mut book.arrived_conflicts, &before.arrived_conflicts),
         ] {
             documents.splice(..0, earlier.iter().cloned());
@@ -164,10 +178,20 @@ impl Ledger {
             (None, _) => created.kind == TaskKind::Question,
             (Some(_), Holder::Person) => false,
         };
+        let may_wait = created.background == tool.is_some_and(|tool| tool.is_background(&book.asked.input));
         let forks = tool.is_some_and(|tool| tool.context == CalleeContext::Fork);
-        let begins_so = created.begins_from.as_ref() == forks.then_some(caller);
+        let continued = tool.and_then(|tool| tool.continued_task(&book.asked.input));
+        let may_continue = continued.as_ref().is_none_or(|earlier| {
+            let earlier = self.tasks.get(earlier);
+            let is_own = |book: &TaskBook| book.created.caller.as_ref() == Some(caller) && book.created.tool == created.tool;
+            earlier.is_some_and(|book| book.ended.is_some() && is_own(book))
+        });
+        let begins_so = may_continue && created.begins_from.as_ref() == continued.as_ref().or(forks.then_some(caller));
         self.rule(begins_so, Invariant::OnlyTheGrantedIsUsed, || {
             format!("task {id} begins with the conversation of {:?}", created.begins_from)
+        });
+        self.rule(may_wait, Invariant::TypeDecidesBehaviour, || {
+            format!("task {id} runs in the background, or does not, against its call")
         });
         self.rule(before && open, Invariant::TimelineHasNoGaps, || format!("task {id} exists before its call has started"));
         self.rule(!again, Invariant::TasksFormATree, || format!("call {call} created a task too many, or too early"));
@@ -180,7 +204,7 @@ impl Ledger {
         self.rule(as_approved, Invariant::OnlyTheGrantedIsUsed, || format!("task {id} is not what was approved"));
         if let Some(book) = self.call_mut(&call) {
             book.created = true;
-            book.worked_on_by = Some(id.clone());
+            book.worked_on_by = Some(id.clone()).filter(|_| !created.background);
             book.retry_at = None;
         }
         if failed > 0
@@ -247,6 +271,7 @@ impl Ledger {
         self.rule(!open, Invariant::EveryQuestionHasOneEnd, || format!("{id} ends and its question stays open"));
         let same = answer.is_none_or(|answer| answer == *ended.result.output.shown());
         self.rule(same, Invariant::EveryQuestionHasOneEnd, || format!("{id} gives another answer than its question got"));
+        self.check_open_background(ended);
         self.close(id, ended.state);
         if let Some(retry_at) = ended.retry_at {
             self.awaits_another_try(id, ended.state, retry_at);
@@ -258,6 +283,48 @@ impl Ledger {
         }
         if let Some(task) = self.tasks.get_mut(id) {
             task.result = Some(Arc::clone(&ended.result));
+        }
+    }
+
+    /// Checks that a task which ends because its agent wants it to leaves no background task behind that it should wait for.
+    fn check_open_background(&mut self, ended: &TaskEnded) {
+        let id = &ended.task;
+        let waits = self.agent_of(id).is_some_and(|agent| agent.open_tasks == OpenTasks::Wait);
+        let Some(book) = self.tasks.get(id).filter(|book| waits && !book.last_turn) else { return };
+        let lost = book.closed_background || !book.unseen.is_empty();
+        self.rule(!lost || ended.result.status != CallStatus::Success, Invariant::EndingWakesTheCaller, || {
+            format!("{id} ends before its background tasks, or before it has seen their results")
+        });
+    }
+
+    /// Enters that the caller of a background task learns its end.
+    pub(super) fn task_reported(&mut self, reported: &TaskReported) {
+        let TaskReported { task: id, call, tool, ended, result, said: _ } = reported;
+        if !self.live(id, "the report of a background task") {
+            return;
+        }
+        let book = self.tasks.get(ended);
+        let is_own = book.is_some_and(|book| book.created.background && book.created.caller.as_ref() == Some(id));
+        let is_first = book.is_some_and(|book| !book.reported && book.result.as_ref() == Some(result));
+        let named =
+            *call == ended.originating_call() && book.is_some_and(|book| book.created.tool.as_deref() == Some(tool.as_str()));
+        self.rule(is_own && named, Invariant::TasksFormATree, || {
+            format!("{id} learns the end of {ended}, which it did not begin")
+        });
+        self.rule(is_first, Invariant::EndingWakesTheCaller, || {
+            format!("{id} learns another end of {ended} than it had, or learns it twice")
+        });
+        if let Some(book) = self.tasks.get_mut(ended) {
+            book.reported = true;
+        }
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        task.rests = false;
+        task.background.remove(ended);
+        task.unseen.insert(ended.clone());
+        if task.request.is_some() || task.interrupted {
+            task.received.extend(result.documents.iter().cloned());
+        } else {
+            task.receive(&result.documents);
         }
     }
 
@@ -279,6 +346,12 @@ impl Ledger {
             self.rule(below, Invariant::CancelledStaysQuiet, || format!("{id} is closed with {top} and is not below it"));
             if self.live(id, "a closing") {
                 self.close(id, FinalState::Cancelled);
+                let caller = self.tasks.get(id).filter(|book| book.created.background);
+                let caller = caller.and_then(|book| book.created.caller.clone());
+                if let Some(caller) = caller.and_then(|caller| self.tasks.get_mut(&caller)) {
+                    caller.background.remove(id);
+                    caller.closed_background = true;
+                }
             }
         }
         let left = self.live_below(top);
@@ -298,7 +371,7 @@ impl Ledger {
         for call in open {
             let Some(call) = self.call_mut(&call) else { continue };
             call.closed |= !call.is_finished();
-            call.retry_at = None;
+            (call.retry_at, call.open_inner) = (None, 0);
         }
         self.open_calls(id, BTreeSet::new());
         if self.live.remove(id) {
@@ -306,6 +379,15 @@ impl Ledger {
         }
         if let Some(question) = question.and_then(|number| self.questions.get_mut(&number)) {
             question.ends = question.ends.max(1);
+        }
+    }
+}
+
+impl TaskBook {
+    /// Adds documents that its next turn's request shows.
+    pub(super) fn receive(&mut self, documents: &[DocumentRef]) {
+        for list in [&mut self.injected, &mut self.brought, &mut self.arrived] {
+            list.extend(documents.iter().cloned());
         }
     }
 }

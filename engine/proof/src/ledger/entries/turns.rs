@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use baton_types::config::ModelSpec;
 use baton_types::document::DocumentRef;
-use baton_types::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
+use baton_types::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, TurnKind};
 use baton_types::id::TaskId;
 use baton_types::model::Usage;
 use baton_types::tool_type::Then;
 
 use super::TOO_MANY;
 use crate::finding::Invariant;
-use crate::ledger::counts::Counts;
 use crate::ledger::{CallBook, Ledger, OpenRequest, cost};
 
 impl Ledger {
@@ -29,6 +28,10 @@ impl Ledger {
         self.rule(!paused, Invariant::CancelledStaysQuiet, || format!("{id} asks its model while the run is paused"));
         let by_agent = self.agent_of(id).is_some();
         self.rule(by_agent, Invariant::OneOwnerOneTurn, || format!("task {id} has no agent and asks a model"));
+        let wanted = requested.limits_left.is_none() || self.agent_of(id).is_some_and(|agent| agent.tell_limits);
+        self.rule(wanted, Invariant::RequestsAreReproducible, || {
+            format!("a request of {id} has the rest of its limits, which its agent does not want")
+        });
         let sane = requested.reserved_tokens < TOO_MANY && requested.input_tokens <= requested.reserved_tokens;
         self.rule(sane, Invariant::LimitsHold, || format!("{id} reserves {} tokens", requested.reserved_tokens));
         let reserved = if sane { requested.reserved_tokens } else { 0 };
@@ -43,6 +46,10 @@ impl Ledger {
         let (before, again, open) = (task.turns, task.interrupted, task.request.is_some());
         task.interrupted = false;
         task.turns = requested.turn;
+        task.last_turn = matches!(requested.notice, Some(Notice::LastTurn { .. }));
+        if !again {
+            task.unseen.clear();
+        }
         let written = std::mem::take(&mut task.kept);
         let brought = std::mem::take(&mut task.brought);
         if let Some(bundle) = &requested.bundle {
@@ -133,6 +140,13 @@ impl Ledger {
         let Some(task) = self.tasks.get_mut(id) else { return };
         let asked = task.request.as_ref().is_some_and(|request| request.turn == answered.turn) && task.answered < answered.turn;
         task.answered = answered.turn;
+        let received = std::mem::take(&mut task.received);
+        task.receive(&received);
+        let may_rest = !task.background.is_empty() || !task.unseen.is_empty();
+        task.rests = answered.kind == TurnKind::Rest && task.unseen.is_empty();
+        self.rule(may_rest || answered.kind != TurnKind::Rest, Invariant::BlockedTaskCanWake, || {
+            format!("{id} waits for background tasks and has none")
+        });
         let calls = (1..).zip(&answered.calls).map(|(position, call)| (id.call(answered.turn, position), call));
         let calls: Vec<_> = calls.collect();
         self.rule(asked, Invariant::OneOwnerOneTurn, || {
@@ -140,28 +154,7 @@ impl Ledger {
         });
         self.open_calls(id, calls.iter().map(|(call, _)| call.clone()).collect());
         for (call, asked) in calls {
-            let book = CallBook {
-                task: id.clone(),
-                tool: asked.tool.clone(),
-                asked: Arc::clone(asked),
-                started: None,
-                attached: Vec::new(),
-                created: false,
-                worked_on_by: None,
-                question: None,
-                approved: false,
-                approvals: 0,
-                call_hash: None,
-                failed_attempts: 0,
-                retry_at: None,
-                status: None,
-                result: None,
-                refused: false,
-                closed: false,
-                wrote: Vec::new(),
-                sent: false,
-                counted: Counts::default(),
-            };
+            let book = CallBook::new(id.clone(), Arc::clone(asked), None);
             let twice = self.calls.contains_key(&call);
             self.rule(!twice, Invariant::EveryCallHasOneResult, || format!("the call id {call} was used twice"));
             if !twice {
@@ -186,6 +179,10 @@ impl Ledger {
         let summarised = task.summarising.take();
         if summarised.is_some() {
             task.interrupted = false;
+        }
+        if !task.interrupted {
+            let received = std::mem::take(&mut task.received);
+            task.receive(&received);
         }
         let matches = summarised.is_none_or(|through| through == compacted.through_turn);
         let begins_with_other = std::mem::take(&mut task.begins_with_other);

@@ -1,0 +1,96 @@
+//! Agents that are programs: the file found and checked, no keys that only a model needs, and the tool that runs them.
+
+use std::sync::Arc;
+
+use baton_program::worker;
+use baton_types::config::AgentProgram;
+use baton_types::tool_type::ToolType;
+use serde_json::Value;
+
+use crate::fault::{Fault, FaultKind};
+use crate::form::{AgentForm, ToolForm};
+use crate::loader::{Loader, Read, ReadAgent};
+use crate::reader::{Spot, Text, pointer};
+use crate::source::Role;
+use crate::tool::Texts;
+
+/// Keys that are for a model.
+const OF_MODELS: [&str; 8] = ["model", "system_prompt", "configs", "invocation", "catalog", "on_text", "summary", "settings"];
+
+impl<'s> Loader<'s> {
+    /// Returns the program of an agent, if it has one without faults.
+    pub(crate) fn own_program(&mut self, form: &AgentForm, agent: &ReadAgent<'s>) -> Option<AgentProgram> {
+        let path = form.program.as_ref()?;
+        let Read { text, is_shared, .. } = agent.holder("/program");
+        for key in OF_MODELS {
+            let place = pointer(&[key]);
+            if agent.value.get(key).is_some() {
+                let message = format!("\"{key}\" is for an agent with a model, and this one has a program");
+                self.faults.push(agent.text(&place).fault(FaultKind::MisplacedKey, &place, Spot::Key, message));
+            }
+        }
+        let role = if *is_shared { Role::SharedProgram } else { Role::Program };
+        let source = self.find_file(role, path, text, "/program", "program")?;
+        let shown = self.sources.display(source);
+        if let Some(at) = source.invalid_at {
+            let fault = Fault::of_file(FaultKind::Syntax, &shown, "the file is not text in UTF-8");
+            self.faults.push(fault.at(&source.text, at..at));
+            return None;
+        }
+        let Some(tool) = self.tools.values().find(|tool| tool.runs_programs).map(|tool| tool.id.clone()) else {
+            let message = "no tool runs the programs of agents";
+            let fault = text.fault(FaultKind::UnknownTool, "/program", Spot::Key, message);
+            self.faults.push(fault.expected("a tool with \"runs_programs\": true, such as the built-in one"));
+            return None;
+        };
+        if let Err(fault) = worker::check(path, &source.text) {
+            let at = offset(&source.text, fault.line, fault.column);
+            self.faults.push(Fault::of_file(FaultKind::BadProgram, &shown, fault.message).at(&source.text, at..at + 1));
+            return None;
+        }
+        Some(AgentProgram { file: path.clone(), source: Arc::from(source.text.as_str()), tool })
+    }
+
+    /// Reports a tool that is to run programs and cannot.
+    pub(crate) fn check_runs_programs(&mut self, tool_type: ToolType, form: &ToolForm, value: &Value, texts: &Texts<'_, 's>) {
+        if !form.runs_programs.unwrap_or_default() {
+            return;
+        }
+        let takes = |name: &&str| {
+            let places = [format!("/parameters/{name}"), format!("/input_schema/properties/{name}")];
+            places.iter().any(|place| value.pointer(place).is_some())
+        };
+        let message = if !tool_type.behavior().runs_code || form.exec.is_some() || form.calls.is_none() {
+            "\"runs_programs\" is for a function with \"calls\"".to_owned()
+        } else if let Some(missing) = ["name", "code", "request", "inputs", "schema"].iter().find(|name| !takes(name)) {
+            format!("a tool that runs the programs of agents needs the input \"{missing}\"")
+        } else {
+            return;
+        };
+        self.faults.push(texts.fault(FaultKind::MisplacedKey, "/runs_programs", Spot::Key, message));
+    }
+
+    /// Returns the name of the agent's model, which must be there without a program.
+    pub(crate) fn model_of<'f>(&mut self, form: &'f AgentForm, agent: &ReadAgent<'s>) -> &'f str {
+        form.model.as_deref().unwrap_or_else(|| {
+            self.missing("model", agent);
+            ""
+        })
+    }
+
+    /// Reports a key that an agent without a program must have.
+    pub(crate) fn missing(&mut self, key: &str, agent: &ReadAgent<'s>) {
+        let place = pointer(&[key]);
+        let text: &Text<'s> = agent.text(&place);
+        let fault = text.fault(FaultKind::MissingKey, &place, Spot::Key, format!("key \"{key}\" is missing"));
+        self.faults.push(fault.expected("\"model\" and \"system_prompt\", or \"program\""));
+    }
+}
+
+/// Returns the byte at a line and a column, both from 1; the first one for a line of 0.
+fn offset(text: &str, line: u32, column: u32) -> usize {
+    let Some(skipped) = line.checked_sub(1) else { return 0 };
+    let before: usize = text.split_inclusive('\n').take(skipped as usize).map(str::len).sum();
+    let within = text[before..].chars().take(column.saturating_sub(1) as usize).map(char::len_utf8).sum::<usize>();
+    before + within
+}

@@ -1,0 +1,300 @@
+//! Calls that the code of a call makes.
+
+use baton_types::call::{CallStatus, ErrorCode, ModelCall};
+use baton_types::config::{Approver, EffectClass};
+use baton_types::entry::Entry;
+use baton_types::event::{Event, Outcome, Refusal};
+use baton_types::id::CallId;
+use baton_types::limits::Limits;
+use serde_json::json;
+
+use crate::support::jobs::JobDraft;
+use crate::support::{Sim, agent, ask, call, function, handoff, job, route, turn};
+
+fn shop() -> JobDraft {
+    job([agent("root", "flow look strike write revise wait ask_master route_to_worker"), agent("worker", "look flow")]).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("look").effect(EffectClass::Pure),
+        function("strike").effect(EffectClass::AtMostOnce),
+        function("write").effect(EffectClass::Idempotent).writing(),
+        function("revise").effect(EffectClass::Idempotent).writing(),
+        function("wait").effect(EffectClass::Keyed).suspending(),
+        function("hidden").effect(EffectClass::Pure),
+    ])
+}
+
+/// Begins a run of `job` whose root makes `calls` in its first turn, and then hands off. The code of `flow` does not end by itself.
+fn begun_in(job: &JobDraft, calls: impl IntoIterator<Item = ModelCall>) -> Sim {
+    let then = [turn(calls), turn([handoff("done")])];
+    let worker = [turn([handoff("worked")])];
+    Sim::new(job).agent("root", then).agent("worker", worker).holding("flow").start()
+}
+
+fn begun(calls: impl IntoIterator<Item = ModelCall>) -> Sim {
+    begun_in(&shop(), calls)
+}
+
+#[test]
+fn the_result_of_an_inner_call_goes_to_the_code_and_into_no_request() {
+    let mut sim = begun([call("flow", "a")]);
+    sim.makes("0/1.1", "first", call("look", "b")).unwrap();
+    assert_eq!(sim.given_to_code(), [("0/1.1:first", CallStatus::Success)]);
+    assert_eq!(sim.begun(), ["0/1.1", "0/1.1:first"]);
+    sim.makes("0/1.1", "first:x", call("look", "c")).unwrap_err();
+    sim.release("flow");
+    let request = serde_json::to_string(sim.requests.newest(&"0".into()).messages.as_ref()).unwrap();
+    assert!(request.contains("\"0/1.1\"") && !request.contains("0/1.1:first"), "{request}");
+    sim.assert_over();
+}
+
+#[test]
+fn code_calls_what_its_config_names_and_hands_nothing_off() {
+    let named = job([agent("root", "flow look"), agent("worker", "look")]).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["hidden", "handoff"]),
+        function("look").effect(EffectClass::Pure),
+        function("hidden").effect(EffectClass::Pure),
+    ]);
+    let mut sim = begun_in(&named, [call("flow", "a"), call("look", "b")]);
+    sim.makes("0/1.1", "1", call("hidden", "c")).unwrap();
+    assert_eq!(sim.result("0/1.1:1").status, CallStatus::Success, "a named tool need not be granted");
+    for (name, asked) in [("2", call("look", "d")), ("3", handoff("out")), ("4", call("nothing", "e"))] {
+        sim.makes("0/1.1", name, asked).unwrap();
+        assert_eq!(sim.refusal(&format!("0/1.1:{name}")).code, ErrorCode::UnknownTool);
+    }
+    let other = sim.makes("0/1.2", "1", call("look", "f")).unwrap_err();
+    assert_eq!(other, Refusal::NotRunning { call: CallId::from("0/1.2") });
+    assert_eq!(sim.given_to_code().len(), 4, "a refusal is a result");
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn inner_delegations_and_questions_act_at_once() {
+    let mut sim = begun([call("flow", "a"), call("write", "b"), route("worker", "later")]);
+    sim.makes("0/1.1", "d", route("worker", "now")).unwrap();
+    assert_eq!(sim.result("0/1.1:d").status, CallStatus::Success);
+    assert!(!sim.begun().contains(&"0/1.3"), "the model's own delegation waits for its functions");
+    sim.makes("0/1.1", "q", ask("which?")).unwrap();
+    assert!(sim.run.waits_only_for_people(), "the turn can only wait");
+    sim.person_answers("0/1.1:q", json!("this")).unwrap();
+    assert_eq!(sim.given_to_code().len(), 2);
+    sim.release("flow");
+    assert_eq!(sim.begun(), ["0/1.1", "0/1.1:d", "0/1.1:q", "0/1.2", "0/1.3"]);
+    sim.assert_over();
+}
+
+#[test]
+fn code_that_waits_leaves_its_place_to_its_calls() {
+    let limits = Limits { parallel_calls: Some(1), ..Limits::default() };
+    let mut sim = begun_in(&shop().limits(limits), [call("flow", "a"), call("look", "b")]);
+    assert_eq!(sim.begun(), ["0/1.1"]);
+    sim.makes("0/1.1", "1", call("look", "c")).unwrap();
+    sim.makes("0/1.1", "2", call("write", "d")).unwrap();
+    assert_eq!(sim.given_to_code().len(), 2, "a writer among them runs too");
+    assert_eq!(sim.begun(), ["0/1.1", "0/1.1:1", "0/1.1:2"], "the calls behind wait for the whole of it");
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn an_inner_writer_waits_for_writers_alone() {
+    let mut sim = begun([call("flow", "a"), call("look", "own")]).holding("look").holding("write");
+    sim.makes("0/1.1", "reads", call("look", "b")).unwrap();
+    sim.makes("0/1.1", "writes", call("write", "c")).unwrap();
+    sim.makes("0/1.1", "second", call("revise", "d")).unwrap();
+    sim.makes("0/1.1", "later", call("look", "e")).unwrap();
+    assert_eq!(sim.begun(), ["0/1.1", "0/1.2", "0/1.1:reads", "0/1.1:writes", "0/1.1:later"]);
+    sim.release("write");
+    assert_eq!(sim.begun().last(), Some(&"0/1.1:second"), "the second writer begins after the first");
+    sim.release("look");
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn an_inner_call_in_doubt_holds_no_other() {
+    let asks = job([agent("root", "flow look strike")]).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("look").effect(EffectClass::Pure),
+        function("strike").effect(EffectClass::AtMostOnce).asks_what_became_of_it(),
+    ]);
+    let mut sim = begun_in(&asks, [call("flow", "a")]).holding("strike");
+    sim.makes("0/1.1", "s", call("strike", "b")).unwrap();
+    sim.crash();
+    sim.settle();
+    sim.makes("0/1.1", "l", call("look", "c")).unwrap();
+    assert_eq!(sim.given_to_code(), [("0/1.1:l", CallStatus::Success)]);
+    sim.person_answers("0/1.1:s/outcome", json!({"outcome": "done"})).unwrap();
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn what_code_may_not_call_is_known_before_its_first_call() {
+    let sim = begun([call("flow", "a")]);
+    let ahead = |asked: ModelCall| sim.run.check_ahead(&CallId::from("0/1.1"), &[asked]);
+    assert_eq!(ahead(call("look", "b")).unwrap().calls, 1);
+    for asked in [handoff("out"), call("hidden", "b"), call("nothing", "b")] {
+        let error = ahead(asked.clone()).unwrap_err();
+        assert_eq!(error.code, ErrorCode::UnknownTool);
+        assert_eq!(error.message, format!("there is no tool {:?} that the code of flow may call", asked.tool));
+        assert!(error.detail.value()["callable_tools"].as_array().unwrap().contains(&json!("look")));
+    }
+}
+
+#[test]
+fn an_approval_holds_one_inner_call_and_no_other() {
+    let asked = job([agent("root", "flow look strike").needs_approval("strike", Approver::Person)]).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("look").effect(EffectClass::Pure),
+        function("strike").effect(EffectClass::AtMostOnce),
+    ]);
+    let mut sim = begun_in(&asked, [call("flow", "a")]);
+    sim.makes("0/1.1", "s", call("strike", "b")).unwrap();
+    sim.makes("0/1.1", "l", call("look", "c")).unwrap();
+    assert_eq!(sim.given_to_code(), [("0/1.1:l", CallStatus::Success)]);
+    sim.person_answers("0/1.1:s/approval", json!({"approved": true})).unwrap();
+    assert_eq!(sim.given_to_code().len(), 2);
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn inner_calls_end_with_the_code_that_made_them() {
+    let mut sim = begun([call("flow", "a")]).holding("look").holding("strike");
+    sim.makes("0/1.1", "running", call("look", "b")).unwrap();
+    sim.makes("0/1.1", "asked", ask("which?")).unwrap();
+    sim.makes("0/1.1", "suspended", call("wait", "d")).unwrap();
+    sim.makes("0/1.1", "last", call("strike", "e")).unwrap();
+    sim.release("flow");
+    for name in ["running", "asked", "last"] {
+        assert_eq!(sim.result(&format!("0/1.1:{name}")).status, CallStatus::Cancelled, "{name}");
+    }
+    assert_eq!(sim.stopped.len(), 2, "their executors are stopped");
+    let late = Event::CallReturned { call: CallId::from("0/1.1:last"), outcome: Outcome::success(json!("late")) };
+    assert!(sim.ended || sim.event(late).is_ok());
+    sim.assert_over();
+}
+
+#[test]
+fn a_delegation_of_inner_code_ends_once_with_all_code_above_it() {
+    let mut sim = begun([call("flow", "a")]);
+    sim.makes("0/1.1", "n", call("flow", "b")).unwrap();
+    sim.makes("0/1.1:n", "q", ask("which?")).unwrap();
+    sim.returned("0/1.1", Outcome::success(json!("over"))).unwrap();
+    sim.settle();
+    let ends = |task: &str| {
+        let ended = |entry: &Entry| matches!(entry, Entry::TaskEnded(ended) if ended.task.as_str() == task);
+        sim.timeline.iter().filter(|recorded| ended(&recorded.entry)).count()
+    };
+    assert_eq!(ends("0/1.1:n:q"), 1);
+    for id in ["0/1.1:n", "0/1.1:n:q"] {
+        assert_eq!(sim.result(id).status, CallStatus::Cancelled, "{id}");
+    }
+    sim.assert_over();
+}
+
+#[test]
+fn code_that_runs_again_takes_the_results_it_has_and_may_not_differ() {
+    let mut sim = begun([call("flow", "a")]);
+    sim.makes("0/1.1", "1", call("look", "b")).unwrap();
+    sim.makes("0/1.1", "2", route("worker", "work")).unwrap();
+    let (entries, given) = (sim.timeline.len(), sim.given_to_code().len());
+    sim.crash();
+    sim.settle();
+    let calls = sim.run.task(&baton_types::id::TaskId::root()).unwrap().phase.calls().unwrap();
+    let recorded: Vec<&str> = calls.returned_to(&CallId::from("0/1.1")).map(|call| call.id.as_str()).collect();
+    assert_eq!(recorded, ["0/1.1:1", "0/1.1:2"], "the shell begins with these");
+    sim.makes("0/1.1", "1", call("look", "b")).unwrap();
+    assert_eq!(sim.timeline.len(), entries + 1, "nothing is made twice: {:?}", sim.timeline.last());
+    assert_eq!(sim.given_to_code().len(), given);
+    let differs = sim.makes("0/1.1", "2", route("worker", "other work")).unwrap_err();
+    assert_eq!(differs, Refusal::Diverged { call: CallId::from("0/1.1:2") });
+    sim.makes("0/1.1", "3", call("look", "c")).unwrap();
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn a_crash_treats_an_inner_call_by_its_own_effect() {
+    let mut sim = begun([call("flow", "a")]).holding("strike").holding("look");
+    sim.makes("0/1.1", "s", call("strike", "b")).unwrap();
+    sim.makes("0/1.1", "l", call("look", "c")).unwrap();
+    sim.crash();
+    sim.settle();
+    assert_eq!(sim.result("0/1.1:s").status, CallStatus::UnknownOutcome);
+    assert_eq!(sim.given_to_code(), [("0/1.1:s", CallStatus::UnknownOutcome)]);
+    sim.release("look");
+    assert_eq!(sim.result("0/1.1:l").status, CallStatus::Success);
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn a_suspended_inner_call_lets_the_run_wait_without_a_process() {
+    let mut sim = begun([call("flow", "a")]).holding("wait");
+    sim.makes("0/1.1", "w", call("wait", "b")).unwrap();
+    sim.suspended("0/1.1:w", baton_types::call::Suspension::default());
+    assert!(sim.run.is_idle());
+    sim.crash();
+    sim.settle();
+    assert!(sim.run.is_idle(), "the code runs again, and waits");
+    sim.delivered("0/1.1:w", Outcome::success(json!("came"))).unwrap();
+    assert_eq!(sim.given_to_code(), [("0/1.1:w", CallStatus::Success)]);
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn inner_calls_count_towards_the_limits_and_are_bounded_in_depth() {
+    let limits = Limits { calls: Some(3), ..Limits::default() };
+    let mut sim = begun_in(&shop().limits(limits), [call("flow", "a")]);
+    for name in ["1", "2", "3"] {
+        sim.makes("0/1.1", name, call("look", name)).unwrap();
+    }
+    assert_eq!(sim.refusals(), [("0/1.1:3", ErrorCode::LimitReached)]);
+    sim.release("flow");
+    sim.assert_over();
+    let mut sim = begun([call("flow", "a")]);
+    let mut outer = "0/1.1".to_owned();
+    for _ in 0..8 {
+        sim.makes(&outer, "n", call("flow", "a")).unwrap();
+        outer.push_str(":n");
+    }
+    assert!(matches!(sim.makes(&outer, "n", call("look", "a")), Err(Refusal::CannotCall { .. })));
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn joins_and_handoffs_look_at_the_models_own_calls() {
+    let mut sim = begun([call("flow", "a"), handoff("result")]);
+    sim.makes("0/1.1", "1", call("nothing", "b")).unwrap();
+    sim.release("flow");
+    assert_eq!(sim.result("0/1.2").status, CallStatus::Success, "a failed inner call is the code's business");
+    sim.assert_over();
+}
+
+#[test]
+fn a_call_of_code_may_repeat_as_often_as_it_likes() {
+    let limits = Limits { repeats: Some(2), ..Limits::default() };
+    let mut sim = begun_in(&shop().limits(limits), [call("flow", "a")]);
+    for name in ["1", "2", "3", "4"] {
+        sim.makes("0/1.1", name, call("look", "same")).unwrap();
+    }
+    assert!(sim.refusals().is_empty());
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
+fn a_cancelled_task_ends_its_inner_calls_with_it() {
+    let mut sim = begun([call("flow", "a")]).holding("look");
+    sim.makes("0/1.1", "l", call("look", "b")).unwrap();
+    sim.makes("0/1.1", "q", ask("which?")).unwrap();
+    sim.cancel("0").unwrap();
+    for id in ["0/1.1", "0/1.1:l", "0/1.1:q"] {
+        assert_eq!(sim.result(id).status, CallStatus::Cancelled, "{id}");
+    }
+    assert!(sim.pending.is_empty());
+}

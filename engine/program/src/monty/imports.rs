@@ -1,0 +1,74 @@
+//! Imports of a program, checked before anything is executed.
+
+use ruff_python_ast::Stmt;
+use ruff_python_ast::visitor::{Visitor, walk_stmt};
+
+use crate::Fault;
+
+/// The modules that the interpreter has.
+pub(crate) const MODULES: [&str; 17] = [
+    "__future__",
+    "asyncio",
+    "base64",
+    "binascii",
+    "collections",
+    "dataclasses",
+    "datetime",
+    "functools",
+    "itertools",
+    "json",
+    "math",
+    "os",
+    "pathlib",
+    "re",
+    "sys",
+    "typing",
+    "unicodedata",
+];
+
+/// Finds the first import of a module that the interpreter lacks. An import within `try` may fail, so it is not checked.
+pub(super) fn check(name: &str, source: &str) -> Result<(), Fault> {
+    // A text that cannot be parsed has been refused before.
+    let Ok(parsed) = ruff_python_parser::parse_module(source) else { return Ok(()) };
+    let mut imports = Imports { unknown: None };
+    imports.visit_body(&parsed.syntax().body);
+    let Some((module, at)) = imports.unknown else { return Ok(()) };
+    let before = &source[..at];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let message = format!("ModuleNotFoundError: No module named '{module}'; a program can import {}", MODULES.join(", "));
+    let (line, column) = (before.matches('\n').count() + 1, source[line_start..at].chars().count() + 1);
+    Err(Fault { file: name.to_owned(), line: line as u32, column: column as u32, message })
+}
+
+/// The first import of a module that the interpreter lacks, and its place.
+struct Imports {
+    unknown: Option<(String, usize)>,
+}
+
+impl Imports {
+    fn import(&mut self, module: &str, at: usize) {
+        let known = MODULES.contains(&module) || module.split_once('.').is_some_and(|(package, _)| MODULES.contains(&package));
+        if !known && self.unknown.is_none() {
+            self.unknown = Some((module.to_owned(), at));
+        }
+    }
+}
+
+impl Visitor<'_> for Imports {
+    fn visit_stmt(&mut self, statement: &Stmt) {
+        match statement {
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    self.import(&alias.name, alias.range.start().to_usize());
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                if let Some(module) = &import.module {
+                    self.import(module, import.range.start().to_usize());
+                }
+            }
+            Stmt::Try(_) => {}
+            other => walk_stmt(self, other),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Values of a program as JSON, and the other way round.
+
+use monty_types::MontyObject;
+use serde_json::{Map, Number, Value};
+
+/// The deepest nesting of a value that leaves a program.
+const MAX_DEPTH: u32 = 100;
+
+/// Returns a JSON value as a value of a program.
+pub(crate) fn from_json(value: Value) -> MontyObject {
+    match value {
+        Value::Null => MontyObject::None,
+        Value::Bool(value) => MontyObject::Bool(value),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => MontyObject::Int(number),
+            None => match number.as_u64() {
+                Some(number) => MontyObject::BigInt(number.into()),
+                None => MontyObject::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+        },
+        Value::String(text) => MontyObject::String(text),
+        Value::Array(values) => MontyObject::List(values.into_iter().map(from_json).collect()),
+        Value::Object(fields) => {
+            let pairs: Vec<_> = fields.into_iter().map(|(key, value)| (MontyObject::String(key), from_json(value))).collect();
+            MontyObject::dict(pairs)
+        }
+    }
+}
+
+/// Returns a value of a program as JSON. The error is the reason why it has none, as the end of a sentence.
+pub(crate) fn to_json(value: MontyObject) -> Result<Value, String> {
+    json_at(value, MAX_DEPTH)
+}
+
+fn json_at(value: MontyObject, depth: u32) -> Result<Value, String> {
+    let Some(depth) = depth.checked_sub(1) else { return Err(format!("is nested more than {MAX_DEPTH} deep")) };
+    let list = |values: Vec<MontyObject>| -> Result<Value, String> {
+        values.into_iter().map(|value| json_at(value, depth)).collect::<Result<_, _>>().map(Value::Array)
+    };
+    Ok(match value {
+        MontyObject::None => Value::Null,
+        MontyObject::Bool(value) => Value::Bool(value),
+        MontyObject::Int(number) => Value::from(number),
+        MontyObject::BigInt(number) => match u64::try_from(&number) {
+            Ok(number) => Value::from(number),
+            Err(_) => return Err("has a number of more than 64 bits, which JSON cannot hold".to_owned()),
+        },
+        MontyObject::Float(number) => match Number::from_f64(number) {
+            Some(number) => Value::Number(number),
+            None => return Err(format!("has the number {number}, which JSON cannot hold")),
+        },
+        MontyObject::String(text) => Value::String(text),
+        MontyObject::List(values) | MontyObject::Tuple(values) | MontyObject::Set(values) | MontyObject::FrozenSet(values) => {
+            list(values)?
+        }
+        MontyObject::NamedTuple { field_names, values, .. } => {
+            let fields = field_names.into_iter().zip(values);
+            object(fields.map(|(name, value)| (MontyObject::String(name), value)), depth)?
+        }
+        MontyObject::Dict(pairs) => object(pairs.into_iter(), depth)?,
+        MontyObject::ClassInstance(instance) => object(instance.attrs.into_iter(), depth)?,
+        MontyObject::Cycle(..) => return Err("contains itself, which JSON cannot hold".to_owned()),
+        other => return Err(format!("has {}, which JSON cannot hold", kind(&other))),
+    })
+}
+
+fn object(pairs: impl Iterator<Item = (MontyObject, MontyObject)>, depth: u32) -> Result<Value, String> {
+    let mut fields = Map::new();
+    for (key, value) in pairs {
+        let key = match key {
+            MontyObject::String(key) => key,
+            MontyObject::Int(number) => number.to_string(),
+            other => return Err(format!("has {} as a key, which JSON cannot hold", kind(&other))),
+        };
+        fields.insert(key, json_at(value, depth)?);
+    }
+    Ok(Value::Object(fields))
+}
+
+/// Returns what a value is, for a message.
+fn kind(value: &MontyObject) -> &'static str {
+    match value {
+        MontyObject::Function { .. } | MontyObject::BuiltinFunction(_) => "a function",
+        MontyObject::Type(_) => "a type",
+        MontyObject::Exception { .. } => "an exception",
+        MontyObject::Bytes(_) => "bytes",
+        MontyObject::Date(_)
+        | MontyObject::DateTime(_)
+        | MontyObject::Time(_)
+        | MontyObject::TimeDelta(_)
+        | MontyObject::TimeZone(_) => "a date or time",
+        _ => "a value",
+    }
+}

@@ -1,0 +1,220 @@
+//! Calls that the code of a call makes.
+//!
+//! The code gets one result at a time, and only while it waits: it is polled until it is idle and all its calls are on the timeline,
+//! and then the next result is given. Results come in the order of the timeline. So code that runs again after a crash sees the same order, makes the same calls and
+//! gives them the same numbers.
+
+use std::collections::{HashSet, VecDeque};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use baton_machine::Least;
+use baton_tool::{ToolError, ToolErrorKind, ToolHost as _};
+use baton_types::call::{CallResult, ErrorCode, ModelCall};
+use baton_types::event::{Event, Refusal};
+use baton_types::id::CallId;
+use rustc_hash::FxHashMap;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::Host;
+use crate::handle::Message;
+
+/// A result, and the call that has it.
+pub(crate) type Returned = (CallId, Arc<CallResult>);
+
+/// Calls that the code of one call has made.
+pub(crate) struct InnerCalls {
+    state: Mutex<State>,
+    /// The difference between this execution of the code and the first one, if there is any.
+    pub(crate) diverged: OnceLock<String>,
+}
+
+struct State {
+    /// Results that the code has not been given, in the order of the timeline.
+    results: VecDeque<Returned>,
+    inbox: mpsc::UnboundedReceiver<Returned>,
+    waiting: FxHashMap<CallId, oneshot::Sender<Arc<CallResult>>>,
+    made: HashSet<CallId>,
+    /// Number of calls that are not on the timeline yet.
+    undecided: u32,
+    /// Number of calls without a name of their own.
+    numbered: u32,
+    /// The moment since which the code waits for calls.
+    waits_since: Option<Instant>,
+    waited: Duration,
+}
+
+impl InnerCalls {
+    /// Returns the calls of code that begins. `results` are those of calls that it made before a crash, and `inbox` receives
+    /// later ones.
+    pub(crate) fn new(results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
+        let state = State {
+            results: results.into(),
+            inbox,
+            waiting: FxHashMap::default(),
+            made: HashSet::new(),
+            undecided: 0,
+            numbered: 0,
+            waits_since: None,
+            waited: Duration::ZERO,
+        };
+        Self { state: Mutex::new(state), diverged: OnceLock::new() }
+    }
+
+    /// Runs `code`, and gives it a result whenever it is idle.
+    pub(crate) async fn drive<T>(&self, code: impl Future<Output = T>) -> T {
+        let mut code = pin!(code);
+        std::future::poll_fn(|context| {
+            loop {
+                if let Poll::Ready(value) = code.as_mut().poll(context) {
+                    return Poll::Ready(value);
+                }
+                if !self.give_next(context) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Gives the code the first result that it waits for. Returns whether there was one.
+    fn give_next(&self, context: &mut Context<'_>) -> bool {
+        let mut state = self.lock();
+        while let Poll::Ready(Some(returned)) = state.inbox.poll_recv(context) {
+            state.results.push_back(returned);
+        }
+        if state.undecided > 0 {
+            return false;
+        }
+        let Some(next) = state.results.iter().position(|(call, _)| state.waiting.contains_key(call)) else { return false };
+        let (call, result) = state.results.remove(next).expect("the result is there");
+        let waiting = state.waiting.remove(&call).expect("the code waits for it");
+        if state.waiting.is_empty()
+            && let Some(since) = state.waits_since.take()
+        {
+            state.waited += since.elapsed();
+        }
+        // The code may have dropped the future of the call.
+        let _dropped = waiting.send(result);
+        true
+    }
+
+    /// Returns the time during which the code has waited for calls, and whether it waits now.
+    pub(crate) fn waited(&self) -> (Duration, bool) {
+        let state = self.lock();
+        (state.waited + state.waits_since.map_or(Duration::ZERO, |since| since.elapsed()), state.waits_since.is_some())
+    }
+
+    /// Begins a call of the code of `outer`. Returns the channel for its result, too.
+    fn begin(&self, outer: &CallId, name: Option<&str>) -> Result<(Begun<'_>, oneshot::Receiver<Arc<CallResult>>), ToolError> {
+        let mut state = self.lock();
+        let name = name.map_or_else(
+            || {
+                state.numbered += 1;
+                state.numbered.to_string()
+            },
+            str::to_owned,
+        );
+        let call = outer.inner(&name);
+        if !state.made.insert(call.clone()) {
+            return Err(ToolError::new(format!("this code has made a call named {name:?} already")));
+        }
+        let (sender, result) = oneshot::channel();
+        state.waiting.insert(call.clone(), sender);
+        state.waits_since.get_or_insert_with(Instant::now);
+        state.undecided += 1;
+        Ok((Begun { calls: self, call, name }, result))
+    }
+
+    /// Forgets a call that the code does not wait for any more.
+    fn forget(&self, call: &CallId) {
+        let mut state = self.lock();
+        state.waiting.remove(call);
+        if state.waiting.is_empty()
+            && let Some(since) = state.waits_since.take()
+        {
+            state.waited += since.elapsed();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call whose result the code waits for. Code that drops the future of a call waits for it no longer.
+struct Awaited<'c> {
+    calls: &'c InnerCalls,
+    call: CallId,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.calls.forget(&self.call);
+    }
+}
+
+/// A call that is not on the timeline yet.
+struct Begun<'c> {
+    calls: &'c InnerCalls,
+    call: CallId,
+    name: String,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.calls.lock().undecided -= 1;
+    }
+}
+
+/// Makes a call for the code of the host's call, and waits for its result.
+pub(super) async fn call(host: &Host, name: Option<&str>, asked: ModelCall) -> Result<Arc<CallResult>, ToolError> {
+    let outer = &host.caller.call;
+    let Some(inner) = &host.inner else {
+        let message = format!("the code of {} cannot make calls: its config has no \"calls\"", host.tool.definition.shown_name());
+        return Err(ToolError::new(message));
+    };
+    let (begun, result) = inner.begin(outer, name)?;
+    let _awaited = Awaited { calls: inner.as_ref(), call: begun.call.clone() };
+    let event = Event::CallMade { by: outer.clone(), name: begun.name.clone(), asked };
+    let refused = host.decided(event).await.err();
+    match refused {
+        None => {}
+        Some(refusal @ Refusal::Diverged { .. }) => {
+            let message = refusal.to_string();
+            let _the_first_counts = inner.diverged.set(message.clone());
+            return Err(ToolError::new(message));
+        }
+        Some(refusal @ Refusal::CannotCall { .. }) => return Err(ToolError::new(refusal.to_string())),
+        Some(_) => return Err(run_is_over()),
+    }
+    drop(begun);
+    result.await.map_err(|_| run_is_over())
+}
+
+/// Checks whether the limits leave room for `calls`, and reports the least that they take.
+pub(super) async fn check_ahead(host: &Host, calls: Vec<ModelCall>) -> Result<(), ToolError> {
+    let (reply, checked) = oneshot::channel();
+    let message = Message::CheckAhead { by: host.caller.call.clone(), calls, reply };
+    host.mailbox.send(message).map_err(|_| run_is_over())?;
+    match checked.await.map_err(|_| run_is_over())? {
+        Ok(Least { calls, tasks: 0, .. }) => host.progress(&format!("{calls} calls")),
+        Ok(Least { calls, tasks, tokens, cost }) => {
+            let cost = if cost.unpriced > 0 { String::new() } else { format!(" ({})", cost.known) };
+            host.progress(&format!("{calls} calls, {tasks} tasks, at least ≈{tokens} tokens{cost}"));
+        }
+        Err(error) => {
+            let is_limit = error.code == ErrorCode::LimitReached;
+            let kind = if is_limit { ToolErrorKind::LimitReached } else { ToolErrorKind::InvalidInput };
+            return Err(ToolError::new(error.message).with_detail(error.detail).of_kind(kind));
+        }
+    }
+    Ok(())
+}
+
+fn run_is_over() -> ToolError {
+    ToolError::new("the call was stopped before its inner call").of_kind(ToolErrorKind::Cancelled)
+}

@@ -1,0 +1,120 @@
+//! Continues the waiting runs of a store: a run continues when a delivery or an answer is in its inbox, or when its moment has
+//! come, and is released as soon as it waits again.
+//!
+//! Only runs that were released while they waited are continued, also if the process that continued them was stopped or killed.
+//! A run that a person stopped in the middle of its work is not, since that may have been on purpose. Waiting runs cost nothing
+//! here: the store knows which of them are due.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use baton_types::id::RunId;
+use baton_types::time::Timestamp;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::sleep_until;
+use crate::engine::{Engine, Holder};
+use crate::error::RunError;
+use crate::handle::RunOutcome;
+
+/// The most runs that are continued at the same time.
+const AT_ONCE: usize = 64;
+
+/// Time after which a run that could not be continued is tried again.
+const TRY_AGAIN: Duration = Duration::from_mins(1);
+
+/// Longest time between two looks at the store, since a notification may be lost.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Outcome of a run that was due.
+pub enum Tended {
+    /// It waits again.
+    Waits,
+    /// It is over, or stopped.
+    Over(RunOutcome),
+    /// It cannot be continued now. It is tried again in a minute.
+    Failed(RunError),
+}
+
+impl Engine {
+    /// Continues the waiting runs of the store whenever one is due, until `stop` completes. Runs that proceed then are stopped.
+    /// `report` is called with each run that was continued.
+    ///
+    /// Several processes may tend one store: only one of them gets a run.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn tend(&self, stop: impl Future<Output = ()>, report: impl Fn(&RunId, &Tended)) -> Result<(), RunError> {
+        let (stopped, mut stop) = (CancellationToken::new(), std::pin::pin!(stop));
+        let mut announced = self.0.store.subscribe_to_all();
+        let mut working: JoinSet<(RunId, Option<Tended>)> = JoinSet::new();
+        let (mut busy, mut passed_over) = (HashSet::new(), HashMap::<RunId, Timestamp>::new());
+        while !stopped.is_cancelled() {
+            announced.mark_unchanged();
+            let now = self.0.clock.now();
+            passed_over.retain(|_, again| *again > now);
+            let due = self.0.store.due(now, AT_ONCE + busy.len() + passed_over.len()).await?;
+            for id in due.runs {
+                if working.len() >= AT_ONCE || busy.contains(&id) || passed_over.contains_key(&id) {
+                    continue;
+                }
+                // A run of a living process is continued there.
+                if self.holder(&id).await? != Holder::Nobody {
+                    passed_over.insert(id, now.plus(LONGEST_PAUSE));
+                    continue;
+                }
+                busy.insert(id.clone());
+                let (engine, stop) = (self.clone(), stopped.clone());
+                working.spawn(async move {
+                    let tended = engine.continue_waiting(&id, &stop).await.unwrap_or_else(|error| Some(Tended::Failed(error)));
+                    (id, tended)
+                });
+            }
+            let latest = now.plus(LONGEST_PAUSE);
+            let wake = due.next.into_iter().chain(passed_over.values().copied()).chain([latest]).min();
+            tokio::select! {
+                () = &mut stop => stopped.cancel(),
+                Some(done) = working.join_next() => {
+                    let Ok((id, tended)) = done else { continue };
+                    if let Some(tended) = &tended {
+                        report(&id, tended);
+                    }
+                    busy.remove(&id);
+                    if matches!(tended, Some(Tended::Failed(_))) {
+                        passed_over.insert(id, self.0.clock.now().plus(TRY_AGAIN));
+                    }
+                }
+                Ok(()) = announced.changed() => {}
+                () = sleep_until(&*self.0.clock, wake) => {}
+            }
+        }
+        while let Some(done) = working.join_next().await {
+            if let Ok((id, Some(tended))) = done {
+                report(&id, &tended);
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues a run until it waits again, is over, or `stop` is cancelled. Returns `None` if it was over before.
+    async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Option<Tended>, RunError> {
+        let handle = self.resume(id).await?;
+        if handle.is_over() {
+            // Another process has continued it meanwhile.
+            return Ok(None);
+        }
+        handle.tend();
+        let outcome = tokio::select! {
+            outcome = handle.until_idle() => outcome,
+            () = stop.cancelled() => None,
+        };
+        Ok(Some(match outcome {
+            Some(outcome) => Tended::Over(outcome),
+            None => match handle.stop().await {
+                RunOutcome::Stopped if !stop.is_cancelled() => Tended::Waits,
+                outcome => Tended::Over(outcome),
+            },
+        }))
+    }
+}

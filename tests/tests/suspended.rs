@@ -1,0 +1,243 @@
+//! Suspended calls: results that are delivered from outside, or that a moment brings.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton_models::Model;
+use baton_runtime::{Delivery, Engine, ForkOptions, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, Tended};
+use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
+use baton_types::entry::{Entry, ForkedEffects};
+use baton_types::event::Refusal;
+use baton_types::id::{CallId, RunId};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
+use serde_json::{Value, json};
+
+use crate::support::failing::{Failing, FailingStore};
+use crate::support::tools::{Gate, keys_of};
+use crate::support::{TestJob, call_error, call_output, calls, engine, finish, handoff, model, name_of};
+
+/// Returns a job whose agent hands one call over to the outside.
+fn job() -> LoadedJob {
+    let input = json!({
+        "gate": {"type": "string", "description": "Where to wait.", "required": false},
+        "milliseconds": {"type": "integer", "description": "How long to wait.", "required": false},
+    });
+    let output = json!({"by": {"type": "string", "description": "Who delivered it."}});
+    let config = json!({"effect": "keyed", "suspends": true, "returns": output});
+    TestJob::new("solo", json!({})).agent("solo", &["hand_over", "handoff"]).tool("hand_over", input, config).load()
+}
+
+/// Returns a model that hands over with `input` and then hands off.
+fn handing_over(input: Value) -> Arc<dyn Model> {
+    model(move |_, turn, _| match turn {
+        1 => calls(&[("hand_over", input.clone())]),
+        _ => handoff("done", &[]),
+    })
+}
+
+fn person() -> Principal {
+    Principal::person("ann")
+}
+
+fn call() -> CallId {
+    CallId::from("0/1.1")
+}
+
+fn by(name: &str) -> Json {
+    Json::from(json!({"by": name}))
+}
+
+async fn start(engine: &Engine) -> RunHandle {
+    engine.start(job(), StartOptions::default()).await.unwrap()
+}
+
+/// Waits until the run waits, and stops it.
+async fn leave(handle: &RunHandle) {
+    assert!(handle.until_idle().await.is_none(), "the run waits");
+    assert!(matches!(handle.stop().await, RunOutcome::Stopped));
+}
+
+#[tokio::test]
+async fn a_result_is_delivered_after_any_number_of_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("baton.db");
+    let opened = || engine(Arc::new(SqliteStore::open(&path).unwrap()), &handing_over(json!({})));
+    let first = opened();
+    let handle = start(&first).await;
+    let id = handle.id().clone();
+    leave(&handle).await;
+    drop((handle, first));
+    for _ in 0..3 {
+        let engine = opened();
+        leave(&engine.resume(&id).await.unwrap()).await;
+    }
+    let engine = opened();
+    let keys = keys_of(id.as_str());
+    assert_eq!(keys, [engine.delivery_key(&id, &call()).await.unwrap()], "the code ran once, and its key stays");
+    assert_eq!(engine.call_of_key(&keys[0]).await.unwrap(), (id.clone(), call()));
+    assert_eq!(engine.deliver(&id, &call(), &person(), Ok(by("ann"))).await.unwrap(), Delivery::Queued);
+    let again = engine.deliver(&id, &call(), &person(), Ok(by("bob"))).await.err();
+    assert!(matches!(again, Some(RunError::Refused(Refusal::NotSuspended { .. }))), "the first counts: {again:?}");
+    let finished = finish(&engine, &engine.resume(&id).await.unwrap()).await;
+    assert_eq!((finished.status, call_output(&finished.entries, "0/1.1")), ("success", json!({"by": "ann"})));
+}
+
+#[tokio::test]
+async fn a_key_of_another_store_opens_nothing() {
+    let [one, other] = [(); 2].map(|()| engine(Arc::new(MemoryStore::default()), &handing_over(json!({}))));
+    let handle = start(&one).await;
+    leave(&handle).await;
+    let key = one.delivery_key(handle.id(), &call()).await.unwrap();
+    let forged = format!("{}:{}", key.rsplit_once(':').unwrap().0, "0".repeat(32));
+    assert!(matches!(one.call_of_key(&forged).await, Err(RunError::UnknownKey)));
+    assert!(matches!(other.call_of_key(&key).await, Err(RunError::UnknownKey)));
+    assert!(one.call_of_key(&key).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_delivery_that_comes_before_the_code_has_ended_waits_for_its_end() {
+    let gate = Gate::named("before the end");
+    let engine = engine(Arc::new(MemoryStore::default()), &handing_over(json!({"gate": "before the end"})));
+    let handle = start(&engine).await;
+    gate.reached().await;
+    let [key] = keys_of(handle.id().as_str()).try_into().unwrap();
+    let (run, call) = engine.call_of_key(&key).await.unwrap();
+    assert_eq!(engine.deliver(&run, &call, &person(), Ok(by("ann"))).await.unwrap(), Delivery::Queued);
+    assert_eq!(engine.state(&run).await.unwrap().suspended_calls().count(), 0);
+    gate.open();
+    let finished = finish(&engine, &handle).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"by": "ann"}));
+}
+
+#[tokio::test]
+async fn a_delivery_is_checked_and_a_refused_one_may_be_sent_again() {
+    let engine = engine(Arc::new(MemoryStore::default()), &handing_over(json!({})));
+    let handle = start(&engine).await;
+    assert!(handle.until_idle().await.is_none());
+    let wrong = engine.deliver(handle.id(), &call(), &person(), Ok(Json::from(json!({"by": 7})))).await.err();
+    assert!(matches!(wrong, Some(RunError::Refused(Refusal::InvalidDelivery { .. }))), "{wrong:?}");
+    let failed = Err("the bank refused".to_owned());
+    assert_eq!(engine.deliver(handle.id(), &call(), &person(), failed).await.unwrap(), Delivery::Done);
+    let finished = finish(&engine, &handle).await;
+    assert_eq!(call_error(&finished.entries, "0/1.1"), "the bank refused");
+}
+
+#[tokio::test]
+async fn a_crash_at_any_commit_changes_nothing_in_the_end() {
+    let mut crashes = 0;
+    for failing in [Failing::Before, Failing::After] {
+        for commits in 0.. {
+            let store = Arc::new(MemoryStore::default()) as Arc<dyn Store>;
+            let doomed = engine(Arc::new(FailingStore::new(Arc::clone(&store), commits, failing)), &handing_over(json!({})));
+            let ended = match doomed.start(job(), StartOptions::default()).await {
+                Ok(handle) => {
+                    if handle.until_idle().await.is_none() {
+                        // The store may fail before the delivery, and with it.
+                        let _outcome = doomed.deliver(handle.id(), &call(), &person(), Ok(by("ann"))).await;
+                    }
+                    match handle.outcome().await {
+                        RunOutcome::Failed(RunError::Store(error)) => {
+                            assert!(matches!(*error, StoreError::Closed));
+                            false
+                        }
+                        RunOutcome::Ended { .. } => true,
+                        other => panic!("crash {failing:?} {commits}: {}", name_of(&other)),
+                    }
+                }
+                Err(RunError::Store(_)) => false,
+                Err(error) => panic!("crash {failing:?} {commits}: {error}"),
+            };
+            if ended {
+                break;
+            }
+            crashes += 1;
+            let Some(run) = store.runs().await.unwrap().first().map(|run| run.id.clone()) else { continue };
+            let engine = engine(Arc::clone(&store), &handing_over(json!({})));
+            let handle = engine.resume(&run).await.unwrap();
+            if handle.until_idle().await.is_none() {
+                engine.deliver(&run, &call(), &person(), Ok(by("ann"))).await.unwrap();
+            }
+            let finished = finish(&engine, &handle).await;
+            assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"by": "ann"}), "crash {failing:?} {commits}");
+            let suspended = finished.entries.iter().filter(|at| matches!(at.entry, Entry::CallSuspended(_))).count();
+            assert_eq!(suspended, 1, "crash {failing:?} {commits}");
+        }
+    }
+    assert!(crashes >= 8, "only {crashes} crashes were tried");
+}
+
+#[tokio::test]
+async fn a_fork_shares_no_delivery_with_its_original() {
+    let engine = engine(Arc::new(MemoryStore::default()), &handing_over(json!({})));
+    let handle = start(&engine).await;
+    leave(&handle).await;
+    let ann = person();
+    let fork = |effects| engine.fork(handle.id(), &ann, ForkOptions { effects, ..ForkOptions::default() });
+    let refused = finish(&engine, &fork(ForkedEffects::Recorded).await.unwrap()).await;
+    assert!(call_error(&refused.entries, "0/1.1").contains("acts outside the run"), "the original has no result yet");
+    let allowed = fork(ForkedEffects::New).await.unwrap();
+    assert!(allowed.until_idle().await.is_none());
+    let [key] = keys_of(allowed.id().as_str()).try_into().unwrap();
+    assert_eq!(engine.call_of_key(&key).await.unwrap().0, *allowed.id());
+    engine.deliver(handle.id(), &call(), &person(), Ok(by("ann"))).await.unwrap();
+    assert_eq!(engine.state(allowed.id()).await.unwrap().suspended_calls().count(), 1);
+    let original = finish(&engine, &engine.resume(handle.id()).await.unwrap()).await;
+    assert_eq!(original.status, "success");
+    allowed.stop().await;
+    let recorded = finish(&engine, &fork(ForkedEffects::Recorded).await.unwrap()).await;
+    assert_eq!(call_output(&recorded.entries, "0/1.1"), json!({"by": "ann"}), "the result of the original is taken");
+}
+
+/// Reports of a tending engine: the state of each run that continued.
+type Reports = Arc<Mutex<BTreeMap<RunId, String>>>;
+
+#[tokio::test]
+async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = |input: Value| {
+        let store = Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap());
+        engine(store, &handing_over(input))
+    };
+    let (asleep, waiting) = (opened(json!({"milliseconds": 300})), opened(json!({})));
+    let mut runs = Vec::new();
+    for engine in [&asleep, &waiting, &waiting, &asleep, &waiting] {
+        let handle = start(engine).await;
+        leave(&handle).await;
+        runs.push(handle.id().clone());
+    }
+    // The last one is asked nothing.
+    let never = runs.pop().unwrap();
+    let (reports, tending) = (Reports::default(), opened(json!({})));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let reported = Arc::clone(&reports);
+    let tended = tokio::spawn(async move {
+        let report = |run: &RunId, tended: &Tended| {
+            let state = match tended {
+                Tended::Over(RunOutcome::Ended { .. }) => "ended".to_owned(),
+                Tended::Over(other) => name_of(other),
+                Tended::Waits => "waits".to_owned(),
+                Tended::Failed(error) => panic!("{run}: {error}"),
+            };
+            reported.lock().unwrap().insert(run.clone(), state);
+        };
+        let until = async { drop(stopped.await) };
+        tending.tend(until, report).await.unwrap();
+    });
+    for run in [&runs[1], &runs[2]] {
+        waiting.deliver(run, &call(), &person(), Ok(by("ann"))).await.unwrap();
+    }
+    let began = std::time::Instant::now();
+    while reports.lock().unwrap().len() < runs.len() {
+        assert!(began.elapsed() < Duration::from_mins(1), "{:?}", reports.lock().unwrap());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(stop);
+    tended.await.unwrap();
+    let reports = std::mem::take(&mut *reports.lock().unwrap());
+    assert!(runs.iter().all(|run| reports[run] == "ended") && !reports.contains_key(&never), "{reports:?}");
+    let finished = waiting.state(&runs[0]).await.unwrap();
+    assert!(finished.ended().is_some());
+    assert!(waiting.state(&never).await.unwrap().ended().is_none());
+}

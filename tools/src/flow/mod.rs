@@ -1,0 +1,18 @@
+//! Tools whose code calls other tools.
+
+mod filling;
+mod map;
+mod program;
+mod reference;
+mod workflow;
+
+/// The most characters of a text of others in a message.
+const SHOWN: usize = 100;
+
+/// Shortens a text of others for a message.
+fn bounded(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

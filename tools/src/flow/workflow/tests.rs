@@ -1,0 +1,194 @@
+use std::collections::BTreeSet;
+
+use baton_tool::testing::block_on;
+use baton_types::call::{CallError, ErrorCode, ModelCall};
+
+use super::*;
+
+/// Runs a workflow whose tools return what `tool` does.
+fn run(input: Value, tool: impl Fn(&ModelCall) -> CallResult + Send + Sync + 'static) -> Result<Value, ToolError> {
+    #[derive(Deserialize)]
+    #[expect(non_snake_case, reason = "seed 000 names the parameters so")]
+    struct Input {
+        steps: Vec<Step>,
+        returnStep: Option<String>,
+        continueOnError: Option<bool>,
+    }
+    let Input { steps, returnStep, continueOnError } = serde_json::from_value(input).unwrap();
+    let context = ToolContext::for_test().with_calls(tool).build();
+    let output = block_on(workflow(&context, steps, returnStep, continueOnError))?;
+    Ok(serde_json::to_value(output).unwrap())
+}
+
+/// Tools of the seeds: `random` gives 7, `calculator` its expression, `fail` fails.
+fn tool(asked: &ModelCall) -> CallResult {
+    let input = asked.input.value();
+    match asked.tool.as_str() {
+        "random" => CallResult::success(json!({"numbers": [7]})),
+        "calculator" => CallResult::success(json!({"result": input["expression"]})),
+        "echo" => CallResult::success(json!({"echo": input["message"]})),
+        _ => CallResult::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, "boom")),
+    }
+}
+
+#[test]
+fn the_examples_of_the_seeds_run() {
+    let pattern_4 = json!({"steps": [
+        {"id": "step1", "tool": "random", "input": {}},
+        {"id": "step2", "tool": "calculator", "input": {"expression": "${step1.numbers[0]} + 5"}, "dependencies": ["step1"]}
+    ]});
+    let expected = json!({
+        "results": {"step1": {"numbers": [7]}, "step2": {"result": "7 + 5"}},
+        "executionOrder": ["step1", "step2"],
+        "errors": {}
+    });
+    assert_eq!(run(pattern_4, tool).unwrap(), expected);
+    let sum = json!({"steps": [
+        {"id": "num1", "tool": "random", "input": {"min": 1, "max": 100}},
+        {"id": "num2", "tool": "random", "input": {"min": 1, "max": 100}},
+        {"id": "sum", "tool": "calculator", "input": {"expression": "${num1.numbers[0]} + ${num2.numbers[0]}"},
+         "dependencies": ["num1", "num2"]}
+    ]});
+    let output = run(sum, tool).unwrap();
+    assert_eq!(output["results"]["sum"], json!({"result": "7 + 7"}));
+    assert_eq!(output["executionOrder"][2], "sum");
+}
+
+#[test]
+fn a_reference_is_a_dependency_and_one_step_may_be_the_output() {
+    let steps = json!([
+        {"id": "last", "tool": "echo", "input": {"message": "${first.echo}"}},
+        {"id": "first", "tool": "echo", "input": {"message": {"n": [1, 2]}}}
+    ]);
+    let output = run(json!({"steps": steps}), tool).unwrap();
+    assert_eq!(output["executionOrder"], json!(["first", "last"]));
+    assert_eq!(run(json!({"steps": steps, "returnStep": "last"}), tool).unwrap(), json!({"echo": {"n": [1, 2]}}));
+}
+
+#[test]
+fn each_fault_is_told_before_the_first_call() {
+    let step = |id: &str, needs: &[&str]| json!({"id": id, "tool": "echo", "dependencies": needs});
+    let reads = |text: &str| json!([{"id": "a", "tool": "echo", "input": {"message": text}}]);
+    let steps = [
+        (json!([step("a", &[]), step("a", &[])]), "two steps have the id \"a\""),
+        (json!([step("a", &["b"])]), "step \"a\": it depends on \"b\", and there is no such step"),
+        (reads("${b.x}"), "step \"a\": it reads ${b.x}, and there is no such step; for a text write $${b.x}"),
+        (reads("${b..x}"), "step \"a\": ${b..x} cannot be read as a reference; write ${step.field[0]}, or $${ for a text"),
+        (json!([step("x", &["b"]), step("b", &["c"]), step("c", &["b"])]), "steps wait for each other: b needs c needs b"),
+        (reads("${a.x}"), "steps wait for each other: a needs a"),
+        (json!([step("a b", &[])]), "a step cannot have the id \"a b\"; use 1 to 64 letters of ASCII, digits, '_' or '-'"),
+    ];
+    for (steps, expected) in steps {
+        let error = run(json!({"steps": steps, "continueOnError": true}), |_| panic!("nothing is called")).unwrap_err();
+        assert_eq!((error.message.as_str(), error.kind), (expected, ToolErrorKind::InvalidInput));
+    }
+    let error = run(json!({"steps": [step("a", &[])], "returnStep": "z"}), |_| panic!("nothing is called")).unwrap_err();
+    assert_eq!(error.message, "returnStep: there is no step \"z\"");
+}
+
+#[test]
+fn the_first_failure_ends_the_workflow_or_skips_what_depends_on_it() {
+    let steps = json!([
+        {"id": "bad", "tool": "fail"},
+        {"id": "after", "tool": "echo", "input": {"message": "${bad.x}"}},
+        {"id": "later", "tool": "echo", "input": {"message": "x"}, "dependencies": ["after"]},
+        {"id": "other", "tool": "echo", "input": {"message": "y"}},
+        {"id": "missing", "tool": "echo", "input": {"message": "${other.no}"}}
+    ]);
+    let error = run(json!({"steps": steps}), tool).unwrap_err();
+    assert_eq!(error.message, "step \"bad\" failed: boom");
+    let output = run(json!({"steps": steps, "continueOnError": true}), tool).unwrap();
+    assert_eq!(output["results"], json!({"other": {"echo": "y"}}));
+    assert_eq!(output["errors"]["after"], "skipped: step \"bad\" failed");
+    assert_eq!(output["errors"]["later"], "skipped: step \"bad\" failed");
+    assert!(
+        output["errors"]["missing"].as_str().unwrap().starts_with("${other.no} is not in the output of step \"other\": it is")
+    );
+    let run_steps: BTreeSet<&str> = output["executionOrder"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(run_steps, BTreeSet::from(["bad", "other"]), "what was skipped did not run");
+    let wanted = run(json!({"steps": steps, "continueOnError": true, "returnStep": "after"}), tool).unwrap_err();
+    assert_eq!(wanted.message, "step \"after\" gave no output: skipped: step \"bad\" failed");
+}
+
+/// A generator for tests (xorshift of Marsaglia).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % most as u64).unwrap()
+    }
+}
+
+/// A step of a random workflow: the steps that it reads, those that it only waits for, and whether it fails.
+struct Drawn {
+    reads: Vec<usize>,
+    waits: Vec<usize>,
+    fails: bool,
+}
+
+fn drawn(chance: &mut Chance) -> Vec<Drawn> {
+    let count = 1 + chance.below(200);
+    let step = |index: usize| {
+        let mut some = |most: usize| -> Vec<usize> {
+            if index == 0 { Vec::new() } else { (0..chance.below(most)).map(|_| chance.below(index)).collect() }
+        };
+        let (reads, waits) = (some(4), some(3));
+        Drawn { reads, waits, fails: chance.below(40) == 0 }
+    };
+    (0..count).map(step).collect()
+}
+
+/// Evaluates the steps in the order in which they were drawn: every step comes after those that it needs.
+fn reference(steps: &[Drawn]) -> (Map<String, Value>, BTreeSet<String>) {
+    let (mut results, mut errors) = (Map::new(), BTreeSet::new());
+    for (index, step) in steps.iter().enumerate() {
+        let id = format!("s{index}");
+        let needs = step.reads.iter().chain(&step.waits).map(|need| format!("s{need}"));
+        if step.fails || needs.clone().any(|need| errors.contains(&need)) {
+            errors.insert(id);
+            continue;
+        }
+        let sum: u64 = step.reads.iter().map(|need| results[&format!("s{need}")]["n"].as_u64().unwrap()).sum();
+        results.insert(id, json!({"n": (sum + index as u64) % 1_000_003}));
+    }
+    (results, errors)
+}
+
+#[test]
+fn a_thousand_random_workflows_equal_a_reference_evaluation() {
+    let mut chance = Chance(0x5eed_0000_0001);
+    let add = |asked: &ModelCall| {
+        let input = asked.input.value();
+        if asked.tool == "fail" {
+            return CallResult::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, "as drawn"));
+        }
+        let sum: u64 = input["add"].as_array().unwrap().iter().map(|number| number.as_u64().expect("numbers stay numbers")).sum();
+        CallResult::success(json!({"n": sum % 1_000_003}))
+    };
+    for _ in 0..1_000 {
+        let drawn = drawn(&mut chance);
+        let mut steps: Vec<Value> = drawn
+            .iter()
+            .enumerate()
+            .map(|(index, step)| {
+                let add = step.reads.iter().map(|need| json!(format!("${{s{need}.n}}"))).chain([json!(index)]);
+                let waits: Vec<String> = step.waits.iter().map(|need| format!("s{need}")).collect();
+                let tool = if step.fails { "fail" } else { "add" };
+                json!({"id": format!("s{index}"), "tool": tool, "input": {"add": add.collect::<Vec<_>>()}, "dependencies": waits})
+            })
+            .collect();
+        for index in 0..steps.len() {
+            let other = chance.below(steps.len());
+            steps.swap(index, other);
+        }
+        let output = run(json!({"steps": steps, "continueOnError": true}), add).unwrap();
+        let (results, errors) = reference(&drawn);
+        assert_eq!(output["results"].as_object().unwrap().len(), results.len());
+        assert!(results.iter().all(|(id, result)| output["results"][id] == *result));
+        let failed: BTreeSet<String> = output["errors"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(failed, errors);
+    }
+}
