@@ -135,3 +135,26 @@ async fn nothing_of_a_background_task_is_lost_wherever_the_process_is_killed() {
     }
     assert!(crashes >= 10, "{crashes} crashes");
 }
+
+#[tokio::test]
+async fn a_report_that_no_run_could_have_written_is_an_error() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let model = researchers(&Arc::default());
+    to_the_end(Arc::clone(&store), &model, None).await.unwrap();
+    let engine = engine(Arc::clone(&store), &model);
+    let run = store.runs().await.unwrap()[0].id.clone();
+    let entries = store.entries(&run, 0, usize::MAX).await.unwrap();
+    let place = entries.iter().position(|recorded| matches!(recorded.entry, Entry::TaskReported(_))).unwrap();
+    for task in ["0/9.9", "1", "nonsense"] {
+        let mut state = engine.unstarted(&run).await.unwrap();
+        for recorded in &entries[..place] {
+            engine.apply(&mut state, recorded).await.unwrap();
+        }
+        let mut forged = (*entries[place]).clone();
+        if let Entry::TaskReported(reported) = &mut forged.entry {
+            reported.task = task.into();
+        }
+        let error = engine.apply(&mut state, &forged).await.unwrap_err();
+        assert!(matches!(error, RunError::BadEntry { .. }), "{task}: {error}");
+    }
+}

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_models::Model;
-use baton_runtime::{Delivery, Engine, ForkOptions, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, Tended};
+use baton_runtime::{Delivery, Engine, ForkOptions, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, SteadyClock, Tended};
 use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
 use baton_types::entry::{Entry, ForkedEffects};
 use baton_types::event::Refusal;
 use baton_types::id::{CallId, RunId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::support::failing::{Failing, FailingStore};
@@ -240,4 +241,34 @@ async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
     let finished = waiting.state(&runs[0]).await.unwrap();
     assert!(finished.ended().is_some());
     assert!(waiting.state(&never).await.unwrap().ended().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_year_of_daily_timers_is_tended_to_its_end() {
+    const DAYS: u32 = 365;
+    let job = TestJob::new("solo", json!({})).agent("solo", &["sleep", "handoff"]).built_in("sleep").load();
+    let began = Timestamp::from_micros(1_800_000_000_000_000);
+    let clock = Arc::new(SteadyClock::starting_at(began));
+    let daily = model(|_, turn, _| match turn {
+        1..=DAYS => calls(&[("sleep", json!({"seconds": 86_400}))]),
+        _ => handoff("done", &[]),
+    });
+    let builder = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::new())).model("m", daily);
+    let engine = builder.clock(clock).build().unwrap();
+    let handle = engine.start(job, StartOptions::default()).await.unwrap();
+    leave(&handle).await;
+    let (over, is_over) = tokio::sync::oneshot::channel();
+    let (over, woken) = (Mutex::new(Some(over)), Mutex::new(0));
+    let report = |_: &RunId, tended: &Tended| match tended {
+        Tended::Waits => *woken.lock().unwrap() += 1,
+        Tended::Over(outcome) => drop(over.lock().unwrap().take().map(|over| over.send(name_of(outcome)))),
+        Tended::Failed(error) => panic!("{error}"),
+    };
+    engine.tend(async { drop(is_over.await) }, report).await.unwrap();
+    let state = engine.state(handle.id()).await.unwrap();
+    assert!(state.ended().is_some_and(|end| end.status.as_str() == "success"));
+    assert_eq!((*woken.lock().unwrap(), state.totals().calls), (DAYS - 1, DAYS));
+    let took = state.totals().latest.since(began);
+    let (year, slack) = (Duration::from_secs(86_400 * u64::from(DAYS)), Duration::from_secs(u64::from(DAYS)));
+    assert!(year <= took && took < year + slack, "{took:?}");
 }

@@ -33,7 +33,7 @@ const ONE_ROUND_FROM: usize = 1_000_000;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only this job.
-    #[arg(long, value_parser = ["q3", "wide", "deep", "long", "startup", "blocked", "resume"])]
+    #[arg(long, value_parser = ["q3", "wide", "deep", "long", "startup", "blocked", "resume", "children", "suspended"])]
     workload: Option<String>,
     /// Only at this size: runs, children, levels, turns, tools, tasks or entries.
     #[arg(long)]

@@ -15,7 +15,19 @@ use crate::source::Role;
 use crate::tool::Texts;
 
 /// Keys that are for a model.
-const OF_MODELS: [&str; 8] = ["model", "system_prompt", "configs", "invocation", "catalog", "on_text", "summary", "settings"];
+const OF_MODELS: [&str; 11] = [
+    "model",
+    "system_prompt",
+    "configs",
+    "invocation",
+    "catalog",
+    "on_text",
+    "summary",
+    "settings",
+    "join",
+    "open_tasks",
+    "tell_limits",
+];
 
 impl<'s> Loader<'s> {
     /// Returns the program of an agent, if it has one without faults.

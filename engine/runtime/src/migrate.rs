@@ -114,7 +114,12 @@ fn divergence(run: &Run, now: &Configs, task: &baton_machine::Task, was: &Prompt
             if before.model != agent.model && !stands_in {
                 changes.push(format!("model {} → {}", before.model, agent.model));
             }
-            if before.settings != agent.settings {
+            let source = |agent: &Agent| agent.program.as_ref().map(|program| Arc::clone(&program.source));
+            if source(before) != source(agent) {
+                // The text is the input of a call, which is on the timeline.
+                let this = if task.turns == 0 { "" } else { "; this task continues with the text with which it began" };
+                changes.push(format!("the program{this}"));
+            } else if before.settings != agent.settings {
                 changes.push("settings".to_owned());
             }
             changes.extend(tools(before, agent));

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use baton_types::call::{CallError, CallResult, CallStatus, ModelCall, Suspension};
+use baton_types::config::PROGRAM_MODEL;
 use baton_types::document::{ContentFacts, DocumentVersion};
 use baton_types::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended, Compacted,
@@ -273,6 +274,9 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         0 => String::new(),
         left_out => format!(", without {} for which there is no room", counted(left_out, "content")),
     };
+    if model == PROGRAM_MODEL {
+        return said.faint(format!("begins its program (turn {turn})"));
+    }
     said.faint(format!("asks {model}{notice}{steers}{without} (turn {turn}, ≈{} tokens)", figures::count(*input_tokens)))
 }
 

@@ -19,11 +19,13 @@ macro_rules! builtin {
 }
 
 /// The built-in tools that the jobs use.
-const BUILTIN: [(&str, &str, &str); 5] = [
+const BUILTIN: [(&str, &str, &str); 7] = [
     builtin!("ask_master"),
     builtin!("handoff"),
     builtin!("load_to_context"),
+    builtin!("map"),
     builtin!("stop_and_think"),
+    builtin!("wait_for_event"),
     builtin!("write_file"),
 ];
 
@@ -94,6 +96,10 @@ fn parts(workload: Workload, n: usize) -> Parts {
             ];
             ("root", agents, Vec::new())
         }
+        Workload::Children => {
+            ("root", vec![("root", granted(&["calc", "map", "route_to_worker"])), ("worker", granted(&[]))], calc())
+        }
+        Workload::Suspended => ("root", vec![("root", granted(&["wait_for_event"]))], Vec::new()),
     }
 }
 
@@ -104,7 +110,7 @@ fn agent(id: &str, tools: &[String]) -> Value {
         "model": "m",
         "system_prompt": format!("You are the {id}. Do what you are asked and hand back what you made."),
         "tools": tools,
-        "limits": {"turns": 10_000_000, "children": 10_000_000},
+        "limits": {"turns": 10_000_000, "children": 10_000_000, "parallel_calls": 10_000_000},
     });
     if id == "asker" {
         config["master"] = json!("person");

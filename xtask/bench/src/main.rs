@@ -27,15 +27,18 @@ struct Arguments {
     /// Size: runs, children, levels, turns, tools, tasks or entries.
     #[arg(long, default_value_t = 1)]
     n: usize,
-    /// Number of concurrent runs.
+    /// Number of concurrent runs; of runs that wait.
     #[arg(long, default_value_t = 1)]
     conc: usize,
     /// Store of the runs.
     #[arg(long, default_value = "memory")]
     store: Kept,
-    /// Measures nothing, but makes the store that `resume` opens.
+    /// Measures nothing, but makes the store that `resume` or `suspended` opens.
     #[arg(long, hide = true)]
     make: Option<PathBuf>,
+    /// Measures nothing, but delivers results to the store that `suspended` has opened.
+    #[arg(long, hide = true)]
+    deliver: Option<PathBuf>,
 }
 
 /// The benchmark jobs.
@@ -55,6 +58,10 @@ enum Workload {
     Blocked,
     /// A stored run of n entries, continued.
     Resume,
+    /// N calls of a tool and n delegations, by a model and by the code of one call.
+    Children,
+    /// N calls that wait for deliveries, in as many runs as are asked for, in one store.
+    Suspended,
 }
 
 /// Returns the number of tool calls in one run of `workload`; 0 if they are not measured.
@@ -65,7 +72,7 @@ fn calls(workload: Workload, n: usize) -> usize {
         Workload::Deep => 2 * n + 1,
         Workload::Long => n,
         Workload::Startup => 1,
-        Workload::Blocked | Workload::Resume => 0,
+        Workload::Blocked | Workload::Resume | Workload::Children | Workload::Suspended => 0,
     }
 }
 
@@ -80,9 +87,10 @@ enum Kept {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let done = match &arguments.make {
-        Some(path) => engine::make(arguments.n, path),
-        None => measure(&arguments).map(|measurement| println!("RESULT {}", measurement.json())),
+    let done = match (&arguments.make, &arguments.deliver) {
+        (Some(path), _) => engine::make(arguments.workload, arguments.n, arguments.conc, path),
+        (None, Some(path)) => engine::deliver(path),
+        (None, None) => measure(&arguments).map(|measurement| println!("RESULT {}", measurement.json())),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,11 +6,20 @@ use serde_json::Value;
 
 #[test]
 fn each_workload_runs_and_reports() {
-    let workloads =
-        [("q3", "2"), ("wide", "3"), ("deep", "3"), ("long", "3"), ("startup", "3"), ("blocked", "3"), ("resume", "50")];
+    let workloads = [
+        ("q3", "2"),
+        ("wide", "3"),
+        ("deep", "3"),
+        ("long", "3"),
+        ("startup", "3"),
+        ("blocked", "3"),
+        ("resume", "50"),
+        ("children", "3"),
+        ("suspended", "3"),
+    ];
     for (workload, n) in workloads {
-        // There is nothing to resume in memory.
-        let stores = if workload == "resume" { ["sqlite"].as_slice() } else { &["memory", "sqlite"] };
+        // Other processes cannot reach runs in memory.
+        let stores = if matches!(workload, "resume" | "suspended") { ["sqlite"].as_slice() } else { &["memory", "sqlite"] };
         for store in stores {
             let program = env!("CARGO_BIN_EXE_baton-bench");
             let ran = Command::new(program).args([workload, "--n", n, "--store", store]).output().unwrap();

@@ -19,7 +19,7 @@ pub(super) struct Case {
 impl Case {
     /// Whether the job can be done without an engine.
     pub(super) fn has_floor(&self) -> bool {
-        !matches!(self.workload.as_str(), "blocked" | "resume")
+        !matches!(self.workload.as_str(), "blocked" | "resume" | "children" | "suspended")
     }
 
     /// Returns the floor with the same durability as the case's store.

@@ -97,7 +97,7 @@ pub(crate) enum Command {
     /// Export a run as a model script for offline replay
     #[command(after_help = "Example:\n  baton export --script @last --out again.script.json")]
     Export(export::ExportArgs),
-    /// Check the store, or one run, for damage and broken invariants
+    /// Check the store for damage, or one run for broken invariants
     #[command(after_help = "Example:\n  baton verify @last")]
     Verify(verify::VerifyArgs),
     /// Remove old runs and free their disk space

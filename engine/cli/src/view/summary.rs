@@ -54,10 +54,7 @@ impl RunView {
             (None, "interrupted") => style::waiting("● interrupted: no process runs it"),
             (None, _) => style::busy("● not finished"),
         };
-        // Tasks of earlier runs that this run continues are theirs.
-        let root = self.run.root();
-        let below = root.map(|root| self.run.graph().descendants(&root.id)).unwrap_or_default();
-        let tasks: Vec<&Task> = root.into_iter().chain(below).collect();
+        let tasks = self.own_tasks();
         let agents: std::collections::BTreeSet<&AgentId> = tasks.iter().filter_map(|task| task.agent()).collect();
         let numbers = format!(
             "{} · {} · {} · {}",
@@ -68,6 +65,13 @@ impl RunView {
         );
         let line = text!("{}   {numbers}", how);
         if line.width() <= width { vec![line] } else { vec![how, text!("  {numbers}")] }
+    }
+
+    /// Returns the tasks of this run, without those of earlier runs that it continues.
+    fn own_tasks(&self) -> Vec<&Task> {
+        let root = self.run.root();
+        let below = root.map(|root| self.run.graph().descendants(&root.id)).unwrap_or_default();
+        root.into_iter().chain(below).collect()
     }
 
     /// Returns the providers for which the run stopped.
@@ -104,7 +108,7 @@ impl RunView {
         let words = |Spent { usage, cost }: Spent, not_used: NotUsed| {
             format!("{}{} tok{} · {cost}", approx(usage.estimated), words::count(usage.total()), not_used.words())
         };
-        let callers = self.run.graph().iter().filter(|task| !self.run.graph().callees(&task.id).is_empty());
+        let callers = self.own_tasks().into_iter().filter(|task| !self.run.graph().callees(&task.id).is_empty());
         let mut cells: Vec<Vec<Text>> = callers
             .map(|task| {
                 let (whole, not_used) = spent[&task.id];
@@ -201,7 +205,7 @@ impl RunView {
                 let title = preview.and_then(|preview| preview.title.as_ref());
                 let title = title.map(|title| format!(": {title:?}")).unwrap_or_default();
                 format!(
-                    "{asker} wants to call {}{title} (Q{}). It begins only once you approve exactly this:",
+                    "{asker} wants to call {}{title} (Q{}). It begins only once you approve it, as it is or with another input:",
                     call.tool, question.number
                 )
             }

@@ -50,7 +50,7 @@ fn a_question_shows_the_title_the_input_and_the_new_document_in_every_view() {
     each_says(
         &views,
         &[
-            "? publisher wants to call write_file: \"Write a document\" (Q1). It begins only once you approve exactly this:",
+            "? publisher wants to call write_file: \"Write a document\" (Q1). It begins only once you approve it, as it is or with another input:",
             "path: published.md",
             "why_created: The notice, as visitors read it",
             "content: as shown below",
@@ -110,7 +110,7 @@ fn an_edited_block_is_shown_as_the_diff_of_its_document() {
     each_says(
         &views,
         &[
-            "? lead wants to call edit_file_block: \"Change one block of a document\" (Q1). It begins only once you approve exactly this:",
+            "? lead wants to call edit_file_block: \"Change one block of a document\" (Q1). It begins only once you approve it, as it is or with another input:",
             "operation: update",
             "│     \"units\": 4",
             "→ changes sales.csv v1: 1 line removed, 1 added",

@@ -1,7 +1,7 @@
 //! Delegations in the background.
 
 use baton_types::call::{CallStatus, ErrorCode};
-use baton_types::config::{EffectClass, TaskAction};
+use baton_types::config::{Approver, EffectClass, TaskAction};
 use baton_types::entry::{Entry, TurnKind};
 use baton_types::limits::{LimitKind, Limits};
 use baton_types::message::Part;
@@ -382,5 +382,20 @@ fn a_task_that_has_ended_may_be_continued_by_its_caller() {
         "it may write over what it wrote"
     );
     sim.release("work");
+    sim.assert_over();
+}
+
+#[test]
+fn an_input_from_a_person_continues_no_other_task() {
+    let draft = job([agent("root", "route_to_worker").needs_approval("route_to_worker", Approver::Person), agent("worker", "")])
+        .tool(ToolDraft::route("worker").in_background().follows_up());
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([call_with("route_to_worker", json!({"request": "begin"}))]), turn([handoff("done")])])
+        .agent("worker", [turn([handoff("worked")])])
+        .start();
+    let changed = json!({"approved": true, "input": {"request": "and then?", "continues": "0"}});
+    sim.person_answers("0/1.1/approval", changed).unwrap();
+    assert_eq!(sim.refusal("0/1.1").code, ErrorCode::InvalidInput);
+    assert_eq!(sim.refusal("0/1.1").detail.value(), json!({"ended_tasks": []}));
     sim.assert_over();
 }

@@ -100,7 +100,7 @@ async fn ended(handle: &RunHandle, through: u64, asker: &TaskId) -> anyhow::Resu
 }
 
 /// Returns the value that `percent` of the sorted `waits` do not exceed, in microseconds.
-fn percentile(waits: &[Duration], percent: usize) -> f64 {
+pub(super) fn percentile(waits: &[Duration], percent: usize) -> f64 {
     let rank = (waits.len() * percent).div_ceil(100).max(1);
     waits.get(rank - 1).map_or(f64::NAN, |wait| wait.as_secs_f64() * 1e6)
 }

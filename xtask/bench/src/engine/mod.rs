@@ -1,8 +1,10 @@
 //! The benchmark jobs on Baton, through its public API as a program embeds it.
 
 mod blocked;
+mod children;
 mod place;
 mod resume;
+mod suspended;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +39,11 @@ pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> 
                 ensure!(kept == Kept::Sqlite, "only a store on disk has runs to resume");
                 resume::measure(n).await
             }
+            Workload::Children => children::measure(n, kept).await,
+            Workload::Suspended => {
+                ensure!(kept == Kept::Sqlite, "only a store on disk has runs that several processes reach");
+                suspended::measure(n, conc).await
+            }
         }
     })
 }
@@ -46,9 +53,16 @@ fn engine(place: &Place, model: impl Fn(&ModelRequest) -> ModelTurn + Send + Syn
     Ok(Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&place.store)).model("m", model).build()?)
 }
 
-/// Makes the store that `resume` opens; see [`resume::make`].
-pub(crate) fn make(n: usize, path: &Path) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(resume::make(n, path))
+/// Makes the store that `workload` opens; see [`resume::make`] and [`suspended::make`].
+pub(crate) fn make(workload: Workload, n: usize, conc: usize, path: &Path) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+        if workload == Workload::Suspended { suspended::make(n, conc, path).await } else { resume::make(n, path).await }
+    })
+}
+
+/// Delivers results to the store at `path`; see [`suspended::deliver`].
+pub(crate) fn deliver(path: &Path) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(suspended::deliver(path))
 }
 
 async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
