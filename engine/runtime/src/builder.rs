@@ -14,6 +14,7 @@ use crate::contents::Contents;
 use crate::engine::Engine;
 use crate::error::RunError;
 use crate::processes::COMMAND_GRACE;
+use crate::reading::Loaded;
 use crate::services::{Models, Services, Variable};
 use crate::trust::TrustPolicy;
 
@@ -155,6 +156,7 @@ impl EngineBuilder {
             functions,
             transcript_bytes: self.transcript_bytes,
             running: Mutex::default(),
+            loaded: Loaded::default(),
             secret: OnceCell::new(),
         })))
     }

@@ -21,6 +21,7 @@ use crate::contents::Contents;
 use crate::error::RunError;
 use crate::fit::unfit_tools;
 use crate::handle::RunHandle;
+use crate::reading::Loaded;
 use crate::suspended;
 use crate::transcripts::{Prompts, Transcripts};
 use crate::trust::{TrustPolicy, Trusted, asked_models};
@@ -55,6 +56,8 @@ pub(crate) struct Services {
     pub(crate) functions: Vec<&'static ToolFunction>,
     pub(crate) transcript_bytes: usize,
     pub(crate) running: Mutex<HashMap<RunId, RunHandle>>,
+    /// Configs of runs that were read.
+    pub(crate) loaded: Loaded,
     /// The store's secret, once it was needed.
     pub(crate) secret: OnceCell<suspended::Secret>,
 }

@@ -48,7 +48,7 @@ impl Engine {
     pub async fn tend(&self, stop: impl Future<Output = ()>, report: impl Fn(&RunId, &Tended)) -> Result<(), RunError> {
         let (stopped, mut stop) = (CancellationToken::new(), std::pin::pin!(stop));
         let mut announced = self.0.store.subscribe_to_all();
-        let mut working: JoinSet<(RunId, Option<Tended>)> = JoinSet::new();
+        let mut working: JoinSet<(RunId, Tended)> = JoinSet::new();
         let (mut busy, mut passed_over) = (HashSet::new(), HashMap::<RunId, Timestamp>::new());
         while !stopped.is_cancelled() {
             announced.mark_unchanged();
@@ -67,7 +67,7 @@ impl Engine {
                 busy.insert(id.clone());
                 let (engine, stop) = (self.clone(), stopped.clone());
                 working.spawn(async move {
-                    let tended = engine.continue_waiting(&id, &stop).await.unwrap_or_else(|error| Some(Tended::Failed(error)));
+                    let tended = engine.continue_waiting(&id, &stop).await.unwrap_or_else(Tended::Failed);
                     (id, tended)
                 });
             }
@@ -77,11 +77,9 @@ impl Engine {
                 () = &mut stop => stopped.cancel(),
                 Some(done) = working.join_next() => {
                     let Ok((id, tended)) = done else { continue };
-                    if let Some(tended) = &tended {
-                        report(&id, tended);
-                    }
+                    report(&id, &tended);
                     busy.remove(&id);
-                    if matches!(tended, Some(Tended::Failed(_))) {
+                    if matches!(tended, Tended::Failed(_)) {
                         passed_over.insert(id, self.0.clock.now().plus(TRY_AGAIN));
                     }
                 }
@@ -90,31 +88,27 @@ impl Engine {
             }
         }
         while let Some(done) = working.join_next().await {
-            if let Ok((id, Some(tended))) = done {
+            if let Ok((id, tended)) = done {
                 report(&id, &tended);
             }
         }
         Ok(())
     }
 
-    /// Continues a run until it waits again, is over, or `stop` is cancelled. Returns `None` if it was over before.
-    async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Option<Tended>, RunError> {
+    /// Continues a run until it waits again, is over, or `stop` is cancelled. Another process may have continued it to its end meanwhile.
+    async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Tended, RunError> {
         let handle = self.resume(id).await?;
-        if handle.is_over() {
-            // Another process has continued it meanwhile.
-            return Ok(None);
-        }
         handle.tend();
         let outcome = tokio::select! {
             outcome = handle.until_idle() => outcome,
             () = stop.cancelled() => None,
         };
-        Ok(Some(match outcome {
+        Ok(match outcome {
             Some(outcome) => Tended::Over(outcome),
             None => match handle.stop().await {
                 RunOutcome::Stopped if !stop.is_cancelled() => Tended::Waits,
                 outcome => Tended::Over(outcome),
             },
-        }))
+        })
     }
 }

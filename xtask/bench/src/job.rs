@@ -110,7 +110,7 @@ fn agent(id: &str, tools: &[String]) -> Value {
         "model": "m",
         "system_prompt": format!("You are the {id}. Do what you are asked and hand back what you made."),
         "tools": tools,
-        "limits": {"turns": 10_000_000, "children": 10_000_000, "parallel_calls": 10_000_000},
+        "limits": {"turns": 10_000_000, "children": 10_000_000, "parallel_calls": 100_000},
     });
     if id == "asker" {
         config["master"] = json!("person");

@@ -98,8 +98,8 @@ error B0136: SyntaxError: Expected `:`, found newline
 fn an_agent_has_a_model_or_a_program() {
     let faults = counting("1").edited("agents/counter.json", "\"program\"", "\"model\": \"scripted\", \"program\"").faults();
     assert!(faults.contains("B0109: \"model\" is for an agent with a model, and this one has a program"), "{faults}");
-    let of_turns = r#""join": "any", "tell_limits": true, "open_tasks": "cancel", "program""#;
-    let faults = counting("1").edited("agents/counter.json", "\"program", of_turns).faults();
+    let of_turns = r#""join": "fail_fast", "tell_limits": true, "open_tasks": "cancel", "program""#;
+    let faults = counting("1").edited("agents/counter.json", "\"program\"", of_turns).faults();
     for key in ["join", "tell_limits", "open_tasks"] {
         assert!(faults.contains(&format!("B0109: \"{key}\" is for an agent with a model")), "{faults}");
     }

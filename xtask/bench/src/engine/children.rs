@@ -41,7 +41,10 @@ async fn cost(n: usize, kept: Kept, tool: &'static str, is_inner: bool) -> anyho
         Ok(match (request.agent.as_str(), request.turn) {
             ("root", 1) if is_inner => {
                 let items: Vec<usize> = (0..n).collect();
-                super::call("map", json!({"tool": tool, "input": input(tool, json!("${item}")), "items": items, "concurrency": 100}))
+                super::call(
+                    "map",
+                    json!({"tool": tool, "input": input(tool, json!("${item}")), "items": items, "concurrency": 100}),
+                )
             }
             ("root", 1) => ModelTurn::calls((0..n).map(|item| ModelCall::new(tool, input(tool, json!(item)))).collect()),
             _ => ModelTurn::text("done"),

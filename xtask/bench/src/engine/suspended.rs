@@ -87,7 +87,9 @@ async fn taken(place: &Place, sent: &str) -> anyhow::Result<Vec<Duration>> {
     let mut began: HashMap<(RunId, CallId), f64> = HashMap::new();
     for line in sent.lines() {
         let mut words = line.split(' ');
-        let (Some(run), Some(call), Some(at)) = (words.next(), words.next(), words.next()) else { bail!("an unknown line: {line}") };
+        let (Some(run), Some(call), Some(at)) = (words.next(), words.next(), words.next()) else {
+            bail!("an unknown line: {line}")
+        };
         began.insert((RunId::new(run), CallId::new(call)), at.parse()?);
     }
     let ends = tokio::time::Instant::now() + LONGEST;
@@ -98,7 +100,9 @@ async fn taken(place: &Place, sent: &str) -> anyhow::Result<Vec<Duration>> {
         waits.clear();
         for (run, call) in began.keys() {
             let finished = finished_at(place, run, call).await?;
-            waits.extend(finished.map(|finished| Duration::from_secs_f64((finished - began[&(run.clone(), call.clone())]).max(0.0))));
+            waits.extend(
+                finished.map(|finished| Duration::from_secs_f64((finished - began[&(run.clone(), call.clone())]).max(0.0))),
+            );
         }
         if waits.len() == began.len() {
             break;
@@ -153,7 +157,9 @@ pub(super) async fn deliver(file: &Path) -> anyhow::Result<()> {
 fn engine(place: &Place, calls: usize) -> anyhow::Result<Engine> {
     let model = FunctionModel::new(move |request: &ModelRequest| {
         Ok(match request.turn {
-            1 => ModelTurn::calls((0..calls).map(|_| ModelCall::new("wait_for_event", json!({"event": "It is paid."}))).collect()),
+            1 => {
+                ModelTurn::calls((0..calls).map(|_| ModelCall::new("wait_for_event", json!({"event": "It is paid."}))).collect())
+            }
             _ => ModelTurn::text("done"),
         })
     });
