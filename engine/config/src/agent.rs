@@ -79,12 +79,12 @@ impl<'s> Loader<'s> {
             self.faults
                 .push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
         }
-        let own = self.own_program(form, agent);
+        let (mut tools, approvals) = self.granted(form, agent.text("/tools"));
+        let own = self.own_program(form, agent, &tools);
         let (model, system_prompt) = match &form.program {
             Some(_) => (PROGRAM_MODEL, Some(String::new())),
             None => (self.model_of(form, agent), self.prompt(form, agent, job)),
         };
-        let (mut tools, approvals) = self.granted(form, agent.text("/tools"));
         if let Some(AgentProgram { tool, .. }) = &own
             && let Some(tool) = self.tools.get(tool)
         {

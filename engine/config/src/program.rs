@@ -1,9 +1,11 @@
 //! Agents that are programs: the file found and checked, no keys that only a model needs, and the tool that runs them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use baton_program::worker;
-use baton_types::config::AgentProgram;
+use baton_program::{Callee, Named, worker};
+use baton_types::config::{AgentProgram, Tool};
+use baton_types::id::{ROUTE_PREFIX, ToolId};
 use baton_types::tool_type::ToolType;
 use serde_json::Value;
 
@@ -31,7 +33,13 @@ const OF_MODELS: [&str; 11] = [
 
 impl<'s> Loader<'s> {
     /// Returns the program of an agent, if it has one without faults.
-    pub(crate) fn own_program(&mut self, form: &AgentForm, agent: &ReadAgent<'s>) -> Option<AgentProgram> {
+    /// It may call `granted`.
+    pub(crate) fn own_program(
+        &mut self,
+        form: &AgentForm,
+        agent: &ReadAgent<'s>,
+        granted: &BTreeMap<ToolId, Arc<Tool>>,
+    ) -> Option<AgentProgram> {
         let path = form.program.as_ref()?;
         let Read { text, is_shared, .. } = agent.holder("/program");
         for key in OF_MODELS {
@@ -55,10 +63,24 @@ impl<'s> Loader<'s> {
             self.faults.push(fault.expected("a tool with \"runs_programs\": true, such as the built-in one"));
             return None;
         };
-        if let Err(fault) = worker::check(path, &source.text) {
-            let at = offset(&source.text, fault.line, fault.column);
-            self.faults.push(Fault::of_file(FaultKind::BadProgram, &shown, fault.message).at(&source.text, at..at + 1));
-            return None;
+        let named = match worker::check(path, &source.text) {
+            Ok(named) => named,
+            Err(fault) => {
+                let at = offset(&source.text, fault.line, fault.column);
+                self.faults.push(Fault::of_file(FaultKind::BadProgram, &shown, fault.message).at(&source.text, at..at + 1));
+                return None;
+            }
+        };
+        for Named { callee, name, line, column } in named {
+            let prefix = if callee == Callee::Agent && !name.starts_with(ROUTE_PREFIX) { ROUTE_PREFIX } else { "" };
+            let id = format!("{prefix}{name}");
+            if granted.contains_key(id.as_str()) || self.assumed_tools.contains(&id) {
+                continue;
+            }
+            let message = format!("the program calls {id}, and agent \"{}\" has no tool of this id", form.agent_id);
+            let at = offset(&source.text, line, column);
+            let fault = Fault::of_file(FaultKind::UnknownTool, &shown, message).at(&source.text, at..at + name.len() + 2);
+            self.faults.push(fault.near(&id, granted.keys().map(ToolId::as_str)));
         }
         Some(AgentProgram { file: path.clone(), source: Arc::from(source.text.as_str()), tool })
     }

@@ -141,8 +141,13 @@ impl Run {
         if known.contains(&&continued) {
             return Ok(());
         }
+        let runs = self.task(&continued).is_some_and(Task::is_live);
         let (continued, tool) = (bounded(continued.as_str()), tool.definition.shown_name());
-        let message = format!("{continued:?} is not a task that you began with {tool} and that has ended");
+        let message = if runs {
+            format!("task {continued:?} still runs, and only a task that has ended can be continued")
+        } else {
+            format!("{continued:?} is not a task that you began with {tool}")
+        };
         Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"ended_tasks": known})))
     }
 

@@ -83,6 +83,29 @@ pub enum Call {
     },
 }
 
+/// Kind of a callee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Callee {
+    /// A tool.
+    Tool,
+    /// An agent.
+    Agent,
+}
+
+/// A tool or an agent that the text of a program calls by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Named {
+    /// Its kind.
+    pub callee: Callee,
+    /// Its id, as the text has it.
+    pub name: String,
+    /// The line of the name, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+}
+
 /// An answer: a value, or the reason why there is none.
 pub type Answer = Result<Value, String>;
 
@@ -140,8 +163,9 @@ impl Fault {
 
 /// An interpreter.
 pub trait Interpreter: Send + Sync {
-    /// Finds the first fault in the text of a program without executing it.
-    fn check(&self, name: &str, source: &str) -> Result<(), Fault>;
+    /// Finds the first fault in the text of a program without executing it. Returns the tools and agents that a text without faults calls
+    /// by name.
+    fn check(&self, name: &str, source: &str) -> Result<Vec<Named>, Fault>;
 
     /// Executes a program. It must end by itself when it reaches one of its limits, except for memory.
     fn run(&self, program: &Program, host: &mut dyn Host) -> Result<Finished, Gone>;

@@ -1,6 +1,7 @@
 //! The interpreter `monty`: a part of Python that stops wherever it needs its host.
 
 mod imports;
+mod names;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use monty_types::{
 use serde_json::{Map, Value};
 
 use crate::value::{from_json, to_json};
-use crate::{Answer, Call, Fault, Finished, Gone, Host, Interpreter, Limits, MAX_PRINTED_BYTES, Program};
+use crate::{Answer, Call, Fault, Finished, Gone, Host, Interpreter, Limits, MAX_PRINTED_BYTES, Named, Program};
 
 /// The functions that a program sees.
 const FUNCTIONS: [&str; 6] = ["call", "agent", "ask", "later", "parallel", "document"];
@@ -25,9 +26,10 @@ const LATER: &str = "Later";
 pub(crate) struct Monty;
 
 impl Interpreter for Monty {
-    fn check(&self, name: &str, source: &str) -> Result<(), Fault> {
+    fn check(&self, name: &str, source: &str) -> Result<Vec<Named>, Fault> {
         compiled(name, source).map(drop)?;
-        imports::check(name, source)
+        imports::check(name, source)?;
+        Ok(names::named(source))
     }
 
     fn run(&self, program: &Program, host: &mut dyn Host) -> Result<Finished, Gone> {
@@ -38,6 +40,13 @@ impl Interpreter for Monty {
         };
         Ok(Finished { result, printed: execution.printed.text() })
     }
+}
+
+/// Returns the line and the column of a byte, both from 1.
+fn place(source: &str, at: usize) -> (u32, u32) {
+    let before = &source[..at];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() as u32 + 1, before[line_start..].chars().count() as u32 + 1)
 }
 
 fn compiled(name: &str, source: &str) -> Result<MontyRun, Fault> {

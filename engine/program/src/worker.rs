@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, Signal, getppid, setrlimit};
-use serde_json::{Map, Value};
+use serde_json::{Map, json};
 
 use crate::protocol::{FromWorker, ToWorker, read, write};
-use crate::{Answer, Call, Fault, Finished, Gone, Host, Limits, MAX_SOURCE_BYTES, Program, interpreter};
+use crate::{Answer, Call, Fault, Finished, Gone, Host, Limits, MAX_SOURCE_BYTES, Named, Program, interpreter};
 
 /// The variable that makes a process a worker.
 const RUNS_PROGRAM: &str = "BATON_RUNS_PROGRAM";
@@ -42,12 +42,13 @@ pub fn command() -> io::Result<Command> {
     Ok(command)
 }
 
-/// Checks the text of a program in a worker, which this thread waits for. Nothing of it is executed.
+/// Checks the text of a program in a worker, which this thread waits for. Nothing of it is executed. Returns the tools and agents that it calls by
+/// name.
 ///
 /// # Errors
 ///
 /// The first fault, or the reason why no worker can be started.
-pub fn check(name: &str, source: &str) -> Result<(), Fault> {
+pub fn check(name: &str, source: &str) -> Result<Vec<Named>, Fault> {
     let lock = || CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
     let known =
         lock().iter().find(|checked| checked.name == name && checked.source == source).map(|checked| checked.found.clone());
@@ -71,10 +72,10 @@ static CHECKED: Mutex<Vec<Checked>> = Mutex::new(Vec::new());
 struct Checked {
     name: String,
     source: String,
-    found: Result<(), Fault>,
+    found: Result<Vec<Named>, Fault>,
 }
 
-fn check_in_worker(name: &str, source: &str) -> Result<(), Fault> {
+fn check_in_worker(name: &str, source: &str) -> Result<Vec<Named>, Fault> {
     let (name, source) = (name.to_owned(), source.to_owned());
     let program = Program { name, source, values: Map::new(), limits: Limits::default(), only_checks: true };
     let failed = |why: io::Error| Fault::of_file(&program.name, format!("the program cannot be checked: {why}"));
@@ -85,7 +86,11 @@ fn check_in_worker(name: &str, source: &str) -> Result<(), Fault> {
     }
     let ended = child.wait_with_output().map_err(failed)?;
     match serde_json::from_slice(&ended.stdout) {
-        Ok(FromWorker::Finished(finished)) => finished.result.map(drop),
+        Ok(FromWorker::Finished(finished)) => {
+            let unreadable =
+                |why: serde_json::Error| Fault::of_file(&program.name, format!("the program cannot be checked: {why}"));
+            finished.result.and_then(|named| serde_json::from_value(named).map_err(unreadable))
+        }
         Ok(_) | Err(_) => Err(fault_of(&program, ended.status, &String::from_utf8_lossy(&ended.stderr))),
     }
 }
@@ -134,10 +139,9 @@ fn work() -> io::Result<()> {
         std::process::exit(1);
     });
     confine(program.limits)?;
-    let finished = if let Err(fault) = check_text(&program) {
-        Finished { result: Err(fault), printed: String::new() }
-    } else if program.only_checks {
-        Finished { result: Ok(Value::Null), printed: String::new() }
+    let checked = check_text(&program);
+    let finished = if program.only_checks || checked.is_err() {
+        Finished { result: checked.map(|named| json!(named)), printed: String::new() }
     } else {
         interpreter().run(&program, &mut lines).map_err(io::Error::other)?
     };
@@ -145,7 +149,7 @@ fn work() -> io::Result<()> {
 }
 
 /// Checks the text of a program before anything of it is executed.
-fn check_text(Program { name, source, .. }: &Program) -> Result<(), Fault> {
+fn check_text(Program { name, source, .. }: &Program) -> Result<Vec<Named>, Fault> {
     if source.len() > MAX_SOURCE_BYTES {
         let most = MAX_SOURCE_BYTES >> 10;
         return Err(Fault::of_file(name, format!("a program has {most} KiB at most, and this one has {} bytes", source.len())));

@@ -82,7 +82,7 @@ fn a_program_sees_its_values_and_cannot_lose_them_in_functions() {
 
 #[test]
 fn faults_of_the_text_are_found_before_anything_is_executed() {
-    let found = |source: &str| worker::check("plan.py", source).map_or_else(|fault| fault.to_string(), |()| "none".to_owned());
+    let found = |source: &str| worker::check("plan.py", source).map_or_else(|fault| fault.to_string(), |_| "none".to_owned());
     assert_eq!(found("x = 1\nx"), "none");
     assert_eq!(found("x = 1\nwhile True\n    x"), "plan.py:2:11: SyntaxError: Expected `:`, found newline");
     assert_eq!(found(&"x = 1\n".repeat(60_000)), "plan.py: a program has 256 KiB at most, and this one has 360000 bytes");

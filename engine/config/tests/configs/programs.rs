@@ -121,3 +121,26 @@ fn a_tool_that_runs_programs_can_do_so_and_no_selector_grants_it() {
     let faults = counting("1").edited("tool-configs/perform.json", ",\n  \"runs_programs\": true", "").faults();
     assert!(faults.contains("no tool runs the programs of agents"), "{faults}");
 }
+
+#[test]
+fn a_program_calls_only_tools_of_its_agent() {
+    check(
+        counting(
+            "a = call('word_cuont', text='a')\nb = later(agent, name='lead', request='x')\nparallel([later(call, 'word_count', text=a)])\n",
+        ),
+        "
+error B0119: the program calls word_cuont, and agent \"counter\" has no tool of this id
+   ┌─ demo/count.py:1:10
+ 1 │ a = call('word_cuont', text='a')
+   │          ^^^^^^^^^^^^ did you mean \"word_count\"?
+error B0119: the program calls route_to_lead, and agent \"counter\" has no tool of this id
+   ┌─ demo/count.py:2:23
+ 2 │ b = later(agent, name='lead', request='x')
+   │                       ^^^^^^ expected \"word_count\"
+2 errors
+",
+    );
+    for sound in ["def call(tool):\n    return tool\ncall('nothing')\n", "name = 'no' + 'thing'\ncall(name)\n", "agent = 1\n"] {
+        counting(sound).load().expect("what is not the function of the host, or not a text, is not checked");
+    }
+}

@@ -114,7 +114,9 @@ fn named(draft: &Draft<'_>, call: CallAt, input: &Value) -> Result<TaskIndex, Ca
     let below = below(draft.run, call.task);
     below.iter().copied().find(|task| draft.task(*task).id.as_str() == id).ok_or_else(|| {
         let known: Vec<&str> = below.iter().map(|task| draft.task(*task).id.as_str()).collect();
-        let message = format!("{:?} is not a task below you that still runs", bounded(id));
+        let has_ended = draft.run.graph.find(id).is_some_and(|task| !draft.task(task).is_live());
+        let why = if has_ended { "has ended" } else { "is not a task below yours" };
+        let message = format!("task {:?} {why}", bounded(id));
         CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"tasks": known}))
     })
 }

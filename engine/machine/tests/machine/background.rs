@@ -180,6 +180,7 @@ fn only_own_background_tasks_are_waited_for_and_only_tasks_below_are_managed() {
     ] {
         let refusal = sim.refusal(call);
         assert_eq!((refusal.code, &refusal.detail.value()[key]), (ErrorCode::InvalidInput, &known), "{call}");
+        assert!(refusal.message.contains("background task") || refusal.message.contains("not a task below yours"));
     }
     sim.release("work");
     sim.assert_over();
@@ -372,6 +373,7 @@ fn a_task_that_has_ended_may_be_continued_by_its_caller() {
     assert_eq!(sim.result("0/2.1").output.value()["ended"][0]["task"], json!("0/1.1"));
     assert_eq!(sim.refusal("0/2.2").detail.value(), json!({"ended_tasks": ["0/1.1"]}));
     assert_eq!(sim.refusal("0/3.2").detail.value(), json!({"ended_tasks": ["0/1.1"]}), "0/2.3 still runs");
+    assert_eq!(sim.refusal("0/3.2").message, "task \"0/2.3\" still runs, and only a task that has ended can be continued");
     assert_eq!(sim.result("0/3.1").output.value(), json!("0/3.1"));
     let conversation = super::follow_ups::told(&sim.request("0/3.1").messages);
     assert_eq!(conversation.first().map(String::as_str), Some("request begin"), "{conversation:?}");

@@ -33,11 +33,9 @@ pub(super) fn check(name: &str, source: &str) -> Result<(), Fault> {
     let mut imports = Imports { unknown: None };
     imports.visit_body(&parsed.syntax().body);
     let Some((module, at)) = imports.unknown else { return Ok(()) };
-    let before = &source[..at];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let message = format!("ModuleNotFoundError: No module named '{module}'; a program can import {}", MODULES.join(", "));
-    let (line, column) = (before.matches('\n').count() + 1, source[line_start..at].chars().count() + 1);
-    Err(Fault { file: name.to_owned(), line: line as u32, column: column as u32, message })
+    let (line, column) = super::place(source, at);
+    Err(Fault { file: name.to_owned(), line, column, message })
 }
 
 /// The first import of a module that the interpreter lacks, and its place.
