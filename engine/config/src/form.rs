@@ -21,7 +21,7 @@ pub use self::model::{
     TimeoutsForm,
 };
 pub use self::tool::{
-    ChangesForm, ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, SettingForm,
+    AcceptForm, ChangesForm, ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, SettingForm,
     ToolForm, ToolTypeForm, TypeName,
 };
 

@@ -6,6 +6,7 @@
 
 mod about_tools;
 mod agent;
+mod accept;
 mod background;
 mod configuration;
 mod conformance;

@@ -16,6 +16,7 @@ use baton_types::model::ToolDefinition;
 use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value, json};
 
+use crate::accept::OF_TOOL;
 use crate::fault::{Fault, FaultKind};
 use crate::form::{GrantForm, ToolForm, ToolTypeForm};
 use crate::load::Unconfigured;
@@ -114,6 +115,7 @@ impl<'s> Loader<'s> {
             }
         }
         self.check_named_calls();
+        self.check_acceptors();
         if unconfigured == Unconfigured::Refused {
             let lonely = self.functions.values().filter(|function| files.iter().all(|tools| !tools.contains_key(function.id)));
             let lonely: Vec<_> = lonely.filter(|function| !self.assumed_tools.contains(function.id)).copied().collect();
@@ -260,6 +262,7 @@ impl<'s> Loader<'s> {
             background: false,
             follow_up: false,
             on_failure: OnFailure::default(),
+            accept: None,
             approval: None,
             on_unknown_outcome: OnUnknownOutcome::default(),
             changes: None,
@@ -356,6 +359,7 @@ impl<'s> Loader<'s> {
             }
         }
         self.check_inner_calls(tool_type, &form, executor.as_ref(), texts);
+        let accept = self.accept(tool_type, &form, texts);
         let (output_tree, output) = self.output_schema(&form, texts).unzip();
         let (settings, reaches) = self.settings(&form, texts);
         let properties = || form.input_schema.as_ref()?.get("properties")?.as_object();
@@ -399,6 +403,7 @@ impl<'s> Loader<'s> {
             background: form.background.unwrap_or_default(),
             follow_up: form.follow_up.unwrap_or_default(),
             on_failure: form.on_failure.unwrap_or_default(),
+            accept,
             approval: form.approval,
             on_unknown_outcome: form.on_unknown_outcome.unwrap_or_default(),
             changes: form.changes.map(Changes::from),
@@ -455,7 +460,7 @@ impl<'s> Loader<'s> {
             misplaced("limits", "an agent_as_tool or ask_master");
         }
         if tool_type != ToolType::AgentAsTool {
-            for key in ["agent", "context", "on_failure", "background", "follow_up"] {
+            for key in ["agent", "context", "on_failure", "background", "follow_up", "accept"] {
                 misplaced(key, "an agent_as_tool");
             }
         }
@@ -579,10 +584,12 @@ fn is_needed(id: &str, files: &[BTreeMap<String, Read<'_>>; 3], grants: &[GrantF
     is_granted || value("describes_tools") == Some(&Value::Bool(true))
 }
 
-/// Returns the tools that the config of the tool `id` names in `calls`.
+/// Returns the tools that the config of the tool `id` names in `calls` or as an acceptor.
 fn called_by(id: &str, files: &[BTreeMap<String, Read<'_>>; 3]) -> Vec<String> {
     let calls = files.iter().rev().find_map(|tools| tools.get(id)?.value.get("calls")?.as_array());
-    calls.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    let by = files.iter().rev().find_map(|tools| tools.get(id)?.value.pointer("/accept/by")?.as_str());
+    let acceptor = by.and_then(|by| by.strip_prefix(OF_TOOL));
+    calls.into_iter().flatten().filter_map(Value::as_str).chain(acceptor).map(str::to_owned).collect()
 }
 
 /// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative. A description replaces the summary

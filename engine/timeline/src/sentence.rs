@@ -261,7 +261,7 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         bundle,
     } = requested;
     let notice = match notice {
-        None | Some(Notice::LimitsLeft(_) | Notice::InputChanged(_)) => String::new(),
+        None | Some(Notice::LimitsLeft(_) | Notice::InputChanged(_) | Notice::NotAccepted { .. }) => String::new(),
         Some(Notice::Reminder { count, reason: _ }) => format!(", reminder {count}"),
         Some(Notice::LastTurn { limit }) => format!(" for a last turn ({limit})"),
         Some(Notice::Summarise { through_turn }) => format!(" for a summary of turns up to {through_turn}"),

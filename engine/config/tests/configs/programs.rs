@@ -116,3 +116,11 @@ fn a_tool_that_runs_programs_can_do_so_and_no_selector_grants_it() {
     let faults = counting("1").edited("tool-configs/perform.json", ",\n  \"runs_programs\": true", "").faults();
     assert!(faults.contains("no tool runs the programs of agents"), "{faults}");
 }
+
+#[test]
+fn a_program_accepts_no_results() {
+    let file = "{ \"tool_id\": \"route_to_lead\",\n  \"accept\": { \"by\": \"agent:counter\" } }";
+    let told = counting("1").with(Role::Tool, "tools/route_to_lead.json", file).faults();
+    assert!(told.contains("the agent \"counter\" is a program, which answers no questions"), "{told}");
+    assert!(told.contains("route_to_lead.json:2:22"), "{told}");
+}

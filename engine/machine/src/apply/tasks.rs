@@ -7,6 +7,7 @@ use baton_types::entry::{QuestionOpened, Said, SubtreeClosed, TaskEnded, TaskRep
 
 use super::calls::{call_of, change_attempts, forget_said, fresh_documents, leave_call_queue, position, question_about_call};
 use super::known;
+use crate::acceptance::Judged;
 use crate::phase::Wait;
 use crate::prelude::*;
 use crate::task::{Extras, Fresh, FreshContent, Received, TaskDocuments};
@@ -46,6 +47,11 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         task.extras = Some(Box::new(Extras { answers_for, concern, ..Extras::default() }));
     }
     let configs = Arc::clone(run.configs());
+    let tool = task.tool.as_ref().and_then(|tool| configs.tools.get(tool));
+    if entry.kind == TaskKind::Delegation && tool.is_some_and(|tool| tool.accept.is_some()) {
+        let judged = Judged { request: entry.request.as_str().into(), refused: 0 };
+        task.extras.get_or_insert_default().judged = Some(judged);
+    }
     let limits = limits_under(&configs, &task);
     let own = task.agent().map(|id| agent(&configs, id));
     let earlier = entry.earlier().map(|earlier| &run.graph[known(run, earlier)]);
@@ -237,6 +243,7 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     }
     if let Some(extras) = &mut task.extras {
         (extras.said, extras.unseen, extras.received) = (Vec::new(), Vec::new(), Received::default());
+        extras.judged = None;
     }
     let (deadline, by_person) = (task.deadline, task.holder == Holder::Person);
     let shared = &mut run.shared;
