@@ -52,6 +52,16 @@ fn a_command_that_accepts_results_needs_trust_although_no_agent_has_it() {
 }
 
 #[test]
+fn a_command_that_code_may_call_needs_trust_although_no_agent_has_it() {
+    let command = r#"{ "tool_id": "hidden", "type": "function_tool", "description": "Runs", "exec": { "command": ["hidden"] },
+  "parameters": { "x": { "type": "string", "description": "x", "required": false } } }"#;
+    let files = sound().with(Role::Tool, "tools/hidden.json", command);
+    let reaches = |files: &Files| files.load().unwrap().reaches().len();
+    let calling = files.edited("tool-configs/word_count.json", "\"effect\"", "\"calls\": [\"hidden\"], \"effect\"");
+    assert_eq!((reaches(&sound()), reaches(&calling)), (0, 1));
+}
+
+#[test]
 fn an_acceptor_that_is_not_there_is_told() {
     check(accepted(r#"{ "by": "agent:leed", "rounds": 2 }"#), "\n\n");
     let told = accepted(r#"{ "by": "tool:word_cuont" }"#).faults();

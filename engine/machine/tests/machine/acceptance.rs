@@ -30,7 +30,7 @@ fn worker() -> AgentDraft {
 
 /// Returns a job whose root delegates to a worker, whose results `by` must accept.
 fn shop_with(worker: AgentDraft, route: ToolDraft) -> JobDraft {
-    job([agent("root", "route_to_worker look save"), worker, agent("judge", "look ask_master save")]).tools([
+    job([agent("root", "route_to_worker look save"), worker, agent("judge", "look ask_master save").asks_a_person()]).tools([
         route,
         function("check").effect(EffectClass::Pure).input(json!({
             "type": "object",
@@ -99,7 +99,7 @@ fn a_result_takes_effect_once_it_is_accepted() {
               0/1.1 turn 2: handoff
               0/1.1/2.0:accept route_to_judge made
               0/1.1/2.0:accept route_to_judge started → judge [a.md v1]
-                0/1.1/2.0:accept created: question for judge, "Do you accept this result? It takes effect only if you do. If you refuse it, your reason goes to the agent that gave it.\n\nThe request, the result and the documents of the result, as JSON:\n{\"request\":\"write it\",\"result\":\"a draft\",\"documents\":[{\"path\":\"a.md\",\"version\":1}]}" [a.md v1] master 0 schema {"type":"object","properties":{"accepted":{"type":"boolean","description":"Whether the result is accepted."},"reason":{"type":"string","description":"The reason. After a refusal it says what must change."}},"required":["accepted","reason"],"additionalProperties":false}
+                0/1.1/2.0:accept created: question for judge, "Do you accept this result? It takes effect only if you do. If you refuse it, your reason goes to the agent that gave it.\n\nThe request, the result and the documents of the result, as JSON:\n{\"request\":\"write it\",\"result\":\"a draft\",\"documents\":[{\"path\":\"a.md\",\"version\":1}]}" [a.md v1] master you schema {"type":"object","properties":{"accepted":{"type":"boolean","description":"Whether the result is accepted."},"reason":{"type":"string","description":"The reason. After a refusal it says what must change."}},"required":["accepted","reason"],"additionalProperties":false}
                 Q1 opened: 0/1.1 asks judge, on deadline fail
                 0/1.1/2.0:accept turn 1 asked
                 0/1.1/2.0:accept turn 1: handoff
@@ -237,7 +237,7 @@ fn an_acceptor_that_takes_too_long_gives_no_verdict() {
     let route = ToolDraft::route("worker").accepted_by(by_judge(), 3);
     let job = shop_with(worker(), route).tool(ToolDraft::route("judge").limits(limits));
     let mut sim = begun(&job, [turn([handoff("a")])]).answers("judge", [turn([ask("which?")])]).start();
-    assert_eq!(sim.asked.len(), 1, "an acceptor may ask the master of the task, who is the root's agent or a person");
+    assert_eq!(sim.asked.len(), 1);
     sim.wait(31);
     assert_eq!(error_of(&sim).0, ErrorCode::AcceptorFailed);
     sim.assert_over();
@@ -271,7 +271,7 @@ fn the_acceptor_sees_the_pinned_documents_and_nothing_of_the_conversation() {
         .answers("judge", [turn([handoff(verdict(true, "good"))])])
         .start();
     let created = &sim.task("0/1.1/2.0:accept").created;
-    assert_eq!(created.documents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a.md@1"]);
+    assert_eq!(created.documents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a.md v1"]);
     assert!(created.request.contains("write it") && created.request.contains("a draft"), "{}", created.request);
     let request = serde_json::to_string(sim.request("0/1.1/2.0:accept").messages.as_ref()).unwrap();
     assert!(!request.contains("a secret output"), "{request}");
@@ -337,7 +337,7 @@ fn a_failed_acceptance_is_tried_again_like_any_failure() {
 #[test]
 fn a_join_counts_a_judged_delegation_as_pending() {
     let root = agent("root", "route_to_worker route_to_other").join(Join::FirstSuccess);
-    let job = job([root, worker(), agent("other", "look"), agent("judge", "ask_master")]).tools([
+    let job = job([root, worker(), agent("other", "look"), agent("judge", "ask_master").asks_a_person()]).tools([
         ToolDraft::route("worker").accepted_by(by_judge(), 3),
         function("look").effect(EffectClass::Idempotent),
         function("save"),
@@ -432,5 +432,22 @@ fn a_wish_to_terminate_does_not_get_around_the_acceptor() {
     let worker = [turn([then(call("look", "a"), AfterExecution::Terminate)]), turn([handoff("b")])];
     let sim = begun(&shop(by_judge(), 3), worker).answers_with("judge", once_no()).start();
     assert_eq!(outcome_of(&sim), CallResult::success(json!("b")));
+    sim.assert_over();
+}
+
+#[test]
+fn the_master_of_an_acceptor_is_that_of_the_task() {
+    let job = job([agent("root", "route_to_worker"), worker(), agent("judge", "ask_master")]).tools([
+        ToolDraft::route("worker").accepted_by(by_judge(), 3),
+        function("look"),
+        function("save"),
+        function("last"),
+    ]);
+    let sim = begun(&job, [turn([handoff("a")])])
+        .answers("judge", [turn([ask("which?")]), turn([handoff(verdict(true, "so"))])])
+        .answers("root", [turn([handoff("this one")])])
+        .start();
+    assert_eq!(sim.task("0/1.1/1.0:accept/1.1").created.answers_for, Some("0".into()));
+    assert_eq!(outcome_of(&sim), CallResult::success(json!("a")));
     sim.assert_over();
 }
