@@ -188,6 +188,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
     let fallbacks: &[&str] = if random.once_in(2) { &["second", "third"] } else { &[] };
     let limits =
         if generous { Limits { turns: Some(80), depth: Some(4), live_tasks: Some(24), ..Limits::default() } } else { limits };
+    let judge = function(JUDGE).effect(*random.pick(&JUDGES)).suspending();
     job(drafts)
         .tools(random_routes(random, agents))
         .tools([
@@ -198,7 +199,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
             note("jot"),
             perhaps_approved(random, function("plan").effect(EffectClass::Pure).calls(&["*", "once"])),
             function("last").after(AfterExecution::Terminate),
-            perhaps_asked(random, function(JUDGE).effect(*random.pick(&JUDGES)).suspending()),
+            perhaps_asked(random, judge),
         ])
         .tools(MANAGING.map(|(tool, action)| note(tool).manages(action)))
         .limits(limits)

@@ -63,7 +63,16 @@ fn a_command_that_code_may_call_needs_trust_although_no_agent_has_it() {
 
 #[test]
 fn an_acceptor_that_is_not_there_is_told() {
-    check(accepted(r#"{ "by": "agent:leed", "rounds": 2 }"#), "\n\n");
+    check(
+        accepted(r#"{ "by": "agent:leed", "rounds": 2 }"#),
+        r#"
+error B0120: the acceptor "leed" is no agent of the job
+   ┌─ demo/tools/route_to_counter.json:2:21
+ 2 │   "accept": { "by": "agent:leed", "rounds": 2 } }
+   │                     ^^^^^^^^^^^^ did you mean "lead"?
+1 error
+"#,
+    );
     let told = accepted(r#"{ "by": "tool:word_cuont" }"#).faults();
     assert!(told.contains("the acceptor \"word_cuont\" is no tool of the job") && told.contains("word_count"), "{told}");
     let told = accepted(r#"{ "by": "lead" }"#).faults();
@@ -86,7 +95,8 @@ fn a_tool_that_cannot_accept_results_is_told() {
     assert!(told.contains("tool \"note\" is of type non_function_tool, which runs no code"), "{told}");
     let told = by_command("\"type\": \"array\", \"items\": { \"type\": \"object\" }", "\"type\": \"string\"").faults();
     assert!(told.contains("tool \"judge\" cannot take a result to accept"), "{told}");
-    let told = by_command("\"required\": [\"request\", \"result\"]", "\"required\": [\"request\", \"result\", \"grade\"]").faults();
+    let grade = "\"grade\": { \"type\": \"integer\", \"description\": \"Grade\" }";
+    let told = by_command("\"result\": {", &format!("{grade}, \"result\": {{")).edited("tools/judge.json", "[\"request\", ", "[\"grade\", ").faults();
     assert!(told.contains("tool \"judge\" cannot take a result to accept"), "{told}");
     let told = by_command("\"accepted\": { \"type\": \"boolean\"", "\"accepted\": { \"type\": \"string\"").faults();
     assert!(told.contains("the output of tool \"judge\" has no boolean \"accepted\""), "{told}");

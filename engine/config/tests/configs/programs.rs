@@ -122,5 +122,5 @@ fn a_program_accepts_no_results() {
     let file = "{ \"tool_id\": \"route_to_lead\",\n  \"accept\": { \"by\": \"agent:counter\" } }";
     let told = counting("1").with(Role::Tool, "tools/route_to_lead.json", file).faults();
     assert!(told.contains("the agent \"counter\" is a program, which answers no questions"), "{told}");
-    assert!(told.contains("route_to_lead.json:2:22"), "{told}");
+    assert!(told.contains("route_to_lead.json:2:21"), "{told}");
 }

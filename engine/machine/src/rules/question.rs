@@ -112,8 +112,9 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
             draft.run.master_of(of)
         }
     };
-    // A handoff is the agent's own word.
-    if by.holder == Holder::Person && tool.tool_type.behavior().then != Then::Stop {
+    // A handoff is the agent's own word, and an acceptor judges exactly the result.
+    let is_fixed = tool.tool_type.behavior().then == Then::Stop || open.is_acceptance();
+    if by.holder == Holder::Person && !is_fixed {
         if let Some(class) = draft.run.class_of(&tool, input).cloned() {
             let (task, id, call_hash) = (draft.id(call.task), open.id.clone(), tool.call_hash(input));
             let approved = CallApproved {

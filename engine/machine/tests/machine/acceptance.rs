@@ -9,7 +9,7 @@ use baton_types::event::Outcome;
 use baton_types::id::{AgentId, ToolId};
 use baton_types::limits::Limits;
 use baton_types::message::Part;
-use baton_types::model::ModelTurn;
+use baton_types::model::{ModelTurn, Usage};
 use serde_json::{Value, json};
 
 use crate::support::jobs::{AgentDraft, JobDraft, ToolDraft};
@@ -448,6 +448,33 @@ fn the_master_of_an_acceptor_is_that_of_the_task() {
         .answers("root", [turn([handoff("this one")])])
         .start();
     assert_eq!(sim.task("0/1.1/1.0:accept/1.1").created.answers_for, Some("0".into()));
+    assert_eq!(outcome_of(&sim), CallResult::success(json!("a")));
+    sim.assert_over();
+}
+
+#[test]
+fn what_an_acceptor_uses_counts_for_the_task_and_above() {
+    let usage = Usage { input_tokens: 5, output_tokens: 7, ..Usage::default() };
+    let judged = ModelTurn { usage: Some(usage), ..turn([handoff(verdict(true, "so"))]) };
+    let limits = Limits { tokens: Some(100_000), ..Limits::default() };
+    let sim = begun(&shop(by_judge(), 3).limits(limits), [turn([handoff("a")])]).answers("judge", [judged]).start();
+    let spent = |task: &str| sim.run.spent(&task.into()).unwrap().usage.total();
+    let own = |task: &str| sim.run.graph().get(&task.into()).unwrap().usage.total();
+    assert_eq!(spent("0/1.1/1.0:accept"), 12);
+    assert_eq!(spent("0/1.1"), own("0/1.1") + 12);
+    assert_eq!(spent("0"), own("0") + own("0/1.1") + 12);
+    sim.assert_over();
+}
+
+#[test]
+fn an_approval_of_an_acceptor_cannot_change_what_it_judges() {
+    let check = function("check").effect(EffectClass::Pure).input(json!({"type": "object"})).approved_by(Approver::Person);
+    let mut sim = begun(&shop(by_check(), 3).tool(check), [turn([handoff("a")])])
+        .tool("check", |execution| Outcome::success(verdict(execution.input.value()["result"] == "a", "so")))
+        .start();
+    let other = json!({"approved": true, "input": {"request": "x", "result": "b", "documents": []}});
+    sim.person_answers("0/1.1/1.0:accept/approval", other).unwrap_err();
+    sim.person_answers("0/1.1/1.0:accept/approval", json!({"approved": true})).unwrap();
     assert_eq!(outcome_of(&sim), CallResult::success(json!("a")));
     sim.assert_over();
 }
