@@ -86,7 +86,8 @@ fn authors(asked: &Asked) -> Arc<dyn Model> {
             ("writer", _) => handoff("still no title", &["bad.md"]),
             ("thinker", _) => handoff(if turn == 1 { "too short" } else { "accept" }, &[]),
             ("editor", _) => {
-                let accepted = shown.contains("\\\\\\\"summary\\\\\\\":\\\\\\\"accept") || shown.contains("\\\"summary\\\":\\\"accept");
+                let accepted =
+                    shown.contains("\\\\\\\"summary\\\\\\\":\\\\\\\"accept") || shown.contains("\\\"summary\\\":\\\"accept");
                 calls(&[("handoff", json!({"result": {"accepted": accepted, "reason": "as you wish"}}))])
             }
             _ => handoff("done", &[]),
@@ -115,7 +116,10 @@ async fn results_of_every_kind_of_delegation_are_judged() {
     let asked = Asked::default();
     let finished = run_to_end(&engine(memory(), &authors(&asked)), job()).await;
     check_results_of(&finished, "a plain run");
-    assert!(call_error(&finished.entries, "0/2.1").contains("not accepted (round 1 of 3): as you wish"), "a program has one round");
+    assert!(
+        call_error(&finished.entries, "0/2.1").contains("not accepted (round 1 of 3): as you wish"),
+        "a program has one round"
+    );
     assert!(asked.lock().unwrap().values().all(|times| *times == 1), "{asked:?}");
     let kept = finished.run.documents().iter().map(|(path, _)| path.to_string()).collect::<Vec<_>>();
     assert_eq!(kept, ["bad.md", "good.md"], "documents of a refused task stay");

@@ -16,11 +16,11 @@ use baton_types::model::ToolDefinition;
 use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value, json};
 
-use crate::accept::OF_TOOL;
 use crate::fault::{Fault, FaultKind};
-use crate::form::{GrantForm, ToolForm, ToolTypeForm};
+use crate::form::{ToolForm, ToolTypeForm};
 use crate::load::Unconfigured;
 use crate::loader::{Loader, Read, fault_of_function, holder, place, place_of, same_id, stem, twin_key};
+use crate::needed::{called_by, ids_of, is_needed, runs_programs};
 use crate::price::money_limit;
 use crate::reader::{Spot, Text, pointer};
 use crate::shape::{TOOL, show};
@@ -559,37 +559,6 @@ impl<'s> Loader<'s> {
             (false, None, None) => None,
         }
     }
-}
-
-/// Returns the ids of tools in `files`, in the order of the files.
-fn ids_of<'a>(files: &'a [BTreeMap<String, Read<'_>>; 3]) -> impl Iterator<Item = &'a String> {
-    files.iter().flat_map(BTreeMap::keys)
-}
-
-/// Whether the tool `id` runs the programs of agents.
-fn runs_programs(id: &str, files: &[BTreeMap<String, Read<'_>>; 3]) -> bool {
-    files.iter().rev().find_map(|tools| tools.get(id)?.value.get("runs_programs")) == Some(&Value::Bool(true))
-}
-
-/// Whether an agent has the tool `id`: `grants` name or select it, or it describes other tools.
-fn is_needed(id: &str, files: &[BTreeMap<String, Read<'_>>; 3], grants: &[GrantForm]) -> bool {
-    // The last file with a key sets it.
-    let value = |key: &str| files.iter().rev().find_map(|tools| tools.get(id)?.value.get(key));
-    let tags = || value("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let is_granted = grants.iter().any(|grant| match grant {
-        GrantForm::Tool(granted) => granted == id,
-        GrantForm::Full(full) => full.tool == id,
-        GrantForm::Selected(selector) => selector.selects(value("category").and_then(Value::as_str), tags()),
-    });
-    is_granted || value("describes_tools") == Some(&Value::Bool(true))
-}
-
-/// Returns the tools that the config of the tool `id` names in `calls` or as an acceptor.
-fn called_by(id: &str, files: &[BTreeMap<String, Read<'_>>; 3]) -> Vec<String> {
-    let calls = files.iter().rev().find_map(|tools| tools.get(id)?.value.get("calls")?.as_array());
-    let by = files.iter().rev().find_map(|tools| tools.get(id)?.value.pointer("/accept/by")?.as_str());
-    let acceptor = by.and_then(|by| by.strip_prefix(OF_TOOL));
-    calls.into_iter().flatten().filter_map(Value::as_str).chain(acceptor).map(str::to_owned).collect()
 }
 
 /// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative. A description replaces the summary

@@ -4,8 +4,8 @@ use baton_types::event::Event;
 
 use crate::prelude::*;
 use crate::rules::{
-    accept, act, adopt, after, answer, arrive, background, close, code, crash, end, ending, inner, join, limits, people, question, retry,
-    start, suspend, text, time, window, writes,
+    accept, act, adopt, after, answer, arrive, background, close, code, crash, end, ending, inner, join, limits, people,
+    question, retry, start, suspend, text, time, window, writes,
 };
 
 impl Run {

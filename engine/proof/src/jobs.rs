@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Accept, Acceptor, Agent, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor,
-    Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, OpenTasks, ProvidedModel,
-    Summary, TaskAction, Tool,
+    Accept, Acceptor, Agent, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass,
+    ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, OpenTasks,
+    ProvidedModel, Summary, TaskAction, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;

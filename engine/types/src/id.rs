@@ -404,7 +404,10 @@ mod tests {
         let (first, second) = (task.acceptance(3, 1), task.acceptance(3, 2));
         assert_eq!((first.as_str(), second.as_str()), ("0/2.1/3.0:accept", "0/2.1/3.0:accept.2"));
         assert!(first.is_acceptance() && second.is_acceptance() && first.is_well_formed());
-        assert_eq!((first.task(), first.position(), first.created_task().originating_call()), (task.clone(), None, first.clone()));
+        assert_eq!(
+            (first.task(), first.position(), first.created_task().originating_call()),
+            (task.clone(), None, first.clone())
+        );
         for other in [task.call(3, 1), task.call(3, 1).inner("accept"), first.inner("fetch"), first.created_task().call(1, 1)] {
             assert!(!other.is_acceptance(), "{other}");
         }

@@ -96,7 +96,9 @@ fn a_tool_that_cannot_accept_results_is_told() {
     let told = by_command("\"type\": \"array\", \"items\": { \"type\": \"object\" }", "\"type\": \"string\"").faults();
     assert!(told.contains("tool \"judge\" cannot take a result to accept"), "{told}");
     let grade = "\"grade\": { \"type\": \"integer\", \"description\": \"Grade\" }";
-    let told = by_command("\"result\": {", &format!("{grade}, \"result\": {{")).edited("tools/judge.json", "[\"request\", ", "[\"grade\", ").faults();
+    let told = by_command("\"result\": {", &format!("{grade}, \"result\": {{"))
+        .edited("tools/judge.json", "[\"request\", ", "[\"grade\", ")
+        .faults();
     assert!(told.contains("tool \"judge\" cannot take a result to accept"), "{told}");
     let told = by_command("\"accepted\": { \"type\": \"boolean\"", "\"accepted\": { \"type\": \"string\"").faults();
     assert!(told.contains("the output of tool \"judge\" has no boolean \"accepted\""), "{told}");
@@ -106,6 +108,7 @@ fn a_tool_that_cannot_accept_results_is_told() {
 
 #[test]
 fn only_a_delegation_has_an_acceptor() {
-    let told = sound().edited("tools/note.json", "\"description\"", "\"accept\": { \"by\": \"agent:lead\" }, \"description\"").faults();
+    let told =
+        sound().edited("tools/note.json", "\"description\"", "\"accept\": { \"by\": \"agent:lead\" }, \"description\"").faults();
     assert!(told.contains("\"accept\" does not apply to a tool of type non_function_tool"), "{told}");
 }

@@ -100,10 +100,11 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
 fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
     let frame = |agent: &Agent| render::prompt_tokens(agent) + earlier.described_tokens(agent);
     let frame = earlier.agent().map_or(0, |id| frame(agent(configs, id)));
-    if let Some(documents) = &earlier.documents {
+    let received = earlier.extras.as_ref().map(|extras| &extras.received.fresh).filter(|received| !received.is_empty());
+    if earlier.documents.is_some() || received.is_some() {
+        let documents = earlier.documents.as_deref().cloned().unwrap_or_default();
         let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), 0)).collect();
-        let received = earlier.extras.iter().flat_map(|extras| &extras.received.fresh);
-        let fresh = documents.fresh.iter().chain(received).cloned().collect();
+        let fresh = documents.fresh.iter().chain(received.into_iter().flatten()).cloned().collect();
         // A question writes nothing, so it needs no bases of writes.
         let (read, named) = match task.kind {
             TaskKind::Question => (BTreeMap::new(), BTreeMap::new()),
@@ -242,8 +243,10 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
         documents.fresh = Vec::new();
     }
     if let Some(extras) = &mut task.extras {
-        (extras.said, extras.unseen, extras.received) = (Vec::new(), Vec::new(), Received::default());
-        extras.judged = None;
+        (extras.said, extras.unseen, extras.judged) = (Vec::new(), Vec::new(), None);
+        if !may_continue {
+            extras.received = Received::default();
+        }
     }
     let (deadline, by_person) = (task.deadline, task.holder == Holder::Person);
     let shared = &mut run.shared;

@@ -190,7 +190,8 @@ fn a_tool_accepts_what_its_code_accepts() {
         assert_eq!(input["documents"], json!([]));
         Outcome::success(verdict(input["result"] == "a better one", "the title is missing"))
     };
-    let sim = begun(&shop(by_check(), 3), [turn([handoff("a draft")]), turn([handoff("a better one")])]).tool("check", code).start();
+    let sim =
+        begun(&shop(by_check(), 3), [turn([handoff("a draft")]), turn([handoff("a better one")])]).tool("check", code).start();
     assert_eq!(sim.refusal("0/1.1/1.1").message, "not accepted (round 1 of 3): the title is missing");
     assert_eq!(outcome_of(&sim), CallResult::success(json!("a better one")));
     assert_eq!(sim.executions("0/1.1/1.0:accept"), 1);
@@ -204,9 +205,8 @@ fn without_a_verdict_nothing_is_accepted() {
     let nonsense = [json!("fine"), json!({"accepted": "yes"}), json!({"reason": "fine"}), json!(null)];
     for output in nonsense {
         let shown = output.clone();
-        let sim = begun(&shop(by_check(), 3), [turn([handoff("a")])])
-            .tool("check", move |_| Outcome::success(output.clone()))
-            .start();
+        let sim =
+            begun(&shop(by_check(), 3), [turn([handoff("a")])]).tool("check", move |_| Outcome::success(output.clone())).start();
         assert_eq!(error_of(&sim).0, ErrorCode::AcceptorFailed, "{shown}");
         sim.assert_over();
     }
@@ -224,7 +224,8 @@ fn without_a_verdict_nothing_is_accepted() {
 
 #[test]
 fn an_answer_of_another_form_is_returned_to_the_acceptor() {
-    let answers = [says("it is fine"), turn([handoff(json!({"accepted": true}))]), says(r#"{"accepted": true, "reason": "fine"}"#)];
+    let answers =
+        [says("it is fine"), turn([handoff(json!({"accepted": true}))]), says(r#"{"accepted": true, "reason": "fine"}"#)];
     let sim = begun(&shop(by_judge(), 3), [turn([handoff("a")])]).answers("judge", answers).start();
     assert_eq!(outcome_of(&sim), CallResult::success(json!("a")));
     assert_eq!(sim.task("0/1.1/1.0:accept").turns, 3);
@@ -330,7 +331,10 @@ fn a_failed_acceptance_is_tried_again_like_any_failure() {
     let route = ToolDraft::route("worker").accepted_by(by_judge(), 1).on_failure(retry);
     let sim = begun(&shop_with(worker(), route), [turn([handoff("a draft")])]).answers_with("judge", once_no()).start();
     assert_eq!(outcome_of(&sim), CallResult::success(json!("a draft")));
-    assert_eq!(sim.task("0/1.1/retry.2").created.last_failure.as_deref(), Some("not accepted (round 1 of 1): the title is missing"));
+    assert_eq!(
+        sim.task("0/1.1/retry.2").created.last_failure.as_deref(),
+        Some("not accepted (round 1 of 1): the title is missing")
+    );
     sim.assert_over();
 }
 
@@ -390,9 +394,7 @@ fn a_crash_loses_no_verdict_and_asks_nobody_twice() {
 
 #[test]
 fn an_acceptor_may_be_suspended_and_may_need_an_approval() {
-    let checks = |tool: ToolDraft| {
-        shop(by_check(), 3).tool(tool.effect(EffectClass::Pure).input(json!({"type": "object"})))
-    };
+    let checks = |tool: ToolDraft| shop(by_check(), 3).tool(tool.effect(EffectClass::Pure).input(json!({"type": "object"})));
     let mut sim = begun(&checks(function("check").suspending()), [turn([handoff("a")])]).holding("check").start();
     sim.suspended("0/1.1/1.0:accept", Suspension::default());
     assert!(sim.task("0/1.1").ended.is_none());
@@ -409,8 +411,10 @@ fn an_acceptor_may_be_suspended_and_may_need_an_approval() {
 
 #[test]
 fn a_person_approves_a_handoff_after_it_is_accepted() {
-    let job = shop_with(worker().needs_approval("handoff", Approver::Person), ToolDraft::route("worker").accepted_by(by_judge(), 3));
-    let mut sim = begun(&job, [turn([handoff("a draft")]), turn([handoff("a better one")])]).answers_with("judge", once_no()).start();
+    let job =
+        shop_with(worker().needs_approval("handoff", Approver::Person), ToolDraft::route("worker").accepted_by(by_judge(), 3));
+    let mut sim =
+        begun(&job, [turn([handoff("a draft")]), turn([handoff("a better one")])]).answers_with("judge", once_no()).start();
     assert_eq!(sim.task("0/1.1").turns, 2, "nobody approves what was refused");
     sim.person_answers("0/1.1/2.1/approval", json!({"approved": true})).unwrap();
     assert_eq!(outcome_of(&sim), CallResult::success(json!("a better one")));

@@ -135,6 +135,15 @@ pub enum Acceptor {
     Tool(ToolId),
 }
 
+impl std::fmt::Display for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Agent(agent) => write!(f, "agent:{agent}"),
+            Self::Tool(tool) => write!(f, "tool:{tool}"),
+        }
+    }
+}
+
 impl Acceptor {
     /// Returns the tool that the engine calls: the function tool, or the one that delegates to the agent.
     pub fn tool(&self) -> ToolId {

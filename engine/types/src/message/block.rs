@@ -320,7 +320,9 @@ impl Notice {
             ),
             Self::Steer { text } => format!("A person says: {text}"),
             Self::NotAccepted { reason } => {
-                format!("Your result was not accepted, so your task continues. Improve it and hand off again. The reason: {reason}")
+                format!(
+                    "Your result was not accepted, so your task continues. Improve it and hand off again. The reason: {reason}"
+                )
             }
             Self::LimitsLeft(left) => left.text(),
             Self::InputChanged(change) => format!(

@@ -104,15 +104,18 @@ impl Ledger {
         let exactly = |input: &Value| input["result"] == result.output.value() && input["documents"] == json!(result.documents);
         let given = newest.is_some_and(|(input, verdict)| *verdict == Some(true) && exactly(input));
         let code = result.error.as_ref().map(|error| error.code);
+        // A task may also end with the failure of a call whose task was not accepted.
+        let asked = newest.is_some();
         let verdict = newest.and_then(|(_, verdict)| *verdict);
-        let refused = verdict == Some(false);
         self.rule(!must || result.status != CallStatus::Success || given, Invariant::ResultsAreAccepted, || {
             format!("{id} succeeds with a result that its acceptor has not accepted")
         });
-        self.rule(code != Some(ErrorCode::NotAccepted) || refused, Invariant::ResultsAreAccepted, || {
-            format!("{id} ends as not accepted, and its acceptor has not refused its result")
-        });
-        self.rule(code != Some(ErrorCode::AcceptorFailed) || verdict.is_none(), Invariant::ResultsAreAccepted, || {
+        self.rule(
+            code != Some(ErrorCode::NotAccepted) || !asked || verdict == Some(false),
+            Invariant::ResultsAreAccepted,
+            || format!("{id} ends as not accepted, and its acceptor has not refused its result"),
+        );
+        self.rule(code != Some(ErrorCode::AcceptorFailed) || !asked || verdict.is_none(), Invariant::ResultsAreAccepted, || {
             format!("{id} ends without a verdict, and its acceptor has given one")
         });
     }

@@ -117,11 +117,12 @@ impl Ledger {
             (&mut book.injected, &before.injected),
             (&mut book.brought, &before.brought),
             (&mut book.arrived, &before.arrived),
-            (&mut book.received, &before.received),
             (&mut book.arrived_conflicts, &before.arrived_conflicts),
         ] {
             documents.splice(..0, earlier.iter().cloned());
         }
+        // What came while the last request was open is a part of the first one here.
+        book.receive(&before.received);
     }
 
     /// Counts, of the tasks above it, a task that lives from here on, or lives no more.
