@@ -1,5 +1,6 @@
 //! Whole-system tests: the engine from a job's files to its last entry, without the command line.
 
+mod acceptance;
 mod background;
 mod budgets;
 mod configs;

@@ -106,6 +106,8 @@ fault_kinds! {
     UnknownConfiguration = "B0135",
     /// A program that cannot be run.
     BadProgram = "B0136",
+    /// An acceptor that cannot accept results.
+    UnusableAcceptor = "B0137",
 }
 
 impl Serialize for FaultKind {

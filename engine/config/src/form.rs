@@ -21,8 +21,8 @@ pub use self::model::{
     TimeoutsForm,
 };
 pub use self::tool::{
-    ChangesForm, ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, SettingForm,
-    ToolForm, ToolTypeForm, TypeName,
+    AcceptForm, ChangesForm, ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName,
+    SettingForm, ToolForm, ToolTypeForm, TypeName,
 };
 
 /// A project: what the command line assumes in a folder and below.

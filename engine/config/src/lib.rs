@@ -5,6 +5,7 @@
 //! This crate does *not* open files, and knows neither providers nor scripts: the caller passes their rules in.
 
 mod about_tools;
+mod accept;
 mod agent;
 mod background;
 mod configuration;
@@ -18,6 +19,7 @@ mod job;
 mod load;
 mod loader;
 mod models;
+mod needed;
 mod price;
 mod program;
 mod reader;

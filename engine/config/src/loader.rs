@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use baton_tool::ToolFunction;
-use baton_types::config::{MoneyLimit, Origin, Tool};
+use baton_types::config::{Acceptor, MoneyLimit, Origin, Tool};
 use baton_types::id::ToolId;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
@@ -79,6 +79,8 @@ pub(crate) struct Loader<'s> {
     pub(crate) declared: BTreeMap<ToolId, (Map<String, Value>, Origin)>,
     /// The tools that code calls, each with the fault of an unknown name.
     pub(crate) inner_calls: Vec<(String, Fault)>,
+    /// The acceptors of delegations, each with a fault at its place.
+    pub(crate) acceptors: Vec<(Acceptor, Fault)>,
     /// The configurations of tools, by id: each is a tool with other settings.
     pub(crate) configurations: BTreeMap<String, Arc<Tool>>,
     /// Ids of configurations with faults.
@@ -106,6 +108,7 @@ impl<'s> Loader<'s> {
             tools: BTreeMap::new(),
             declared: BTreeMap::new(),
             inner_calls: Vec::new(),
+            acceptors: Vec::new(),
             configurations: BTreeMap::new(),
             assumed_configurations: BTreeSet::new(),
             reading: false,

@@ -17,9 +17,10 @@ use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Map, Value, json};
 
 use crate::fault::{Fault, FaultKind};
-use crate::form::{GrantForm, ToolForm, ToolTypeForm};
+use crate::form::{ToolForm, ToolTypeForm};
 use crate::load::Unconfigured;
 use crate::loader::{Loader, Read, fault_of_function, holder, place, place_of, same_id, stem, twin_key};
+use crate::needed::{called_by, ids_of, is_needed, runs_programs};
 use crate::price::money_limit;
 use crate::reader::{Spot, Text, pointer};
 use crate::shape::{TOOL, show};
@@ -114,6 +115,7 @@ impl<'s> Loader<'s> {
             }
         }
         self.check_named_calls();
+        self.check_acceptors();
         if unconfigured == Unconfigured::Refused {
             let lonely = self.functions.values().filter(|function| files.iter().all(|tools| !tools.contains_key(function.id)));
             let lonely: Vec<_> = lonely.filter(|function| !self.assumed_tools.contains(function.id)).copied().collect();
@@ -260,6 +262,7 @@ impl<'s> Loader<'s> {
             background: false,
             follow_up: false,
             on_failure: OnFailure::default(),
+            accept: None,
             approval: None,
             on_unknown_outcome: OnUnknownOutcome::default(),
             changes: None,
@@ -356,6 +359,7 @@ impl<'s> Loader<'s> {
             }
         }
         self.check_inner_calls(tool_type, &form, executor.as_ref(), texts);
+        let accept = self.accept(tool_type, &form, texts);
         let (output_tree, output) = self.output_schema(&form, texts).unzip();
         let (settings, reaches) = self.settings(&form, texts);
         let properties = || form.input_schema.as_ref()?.get("properties")?.as_object();
@@ -399,6 +403,7 @@ impl<'s> Loader<'s> {
             background: form.background.unwrap_or_default(),
             follow_up: form.follow_up.unwrap_or_default(),
             on_failure: form.on_failure.unwrap_or_default(),
+            accept,
             approval: form.approval,
             on_unknown_outcome: form.on_unknown_outcome.unwrap_or_default(),
             changes: form.changes.map(Changes::from),
@@ -455,7 +460,7 @@ impl<'s> Loader<'s> {
             misplaced("limits", "an agent_as_tool or ask_master");
         }
         if tool_type != ToolType::AgentAsTool {
-            for key in ["agent", "context", "on_failure", "background", "follow_up"] {
+            for key in ["agent", "context", "on_failure", "background", "follow_up", "accept"] {
                 misplaced(key, "an agent_as_tool");
             }
         }
@@ -554,35 +559,6 @@ impl<'s> Loader<'s> {
             (false, None, None) => None,
         }
     }
-}
-
-/// Returns the ids of tools in `files`, in the order of the files.
-fn ids_of<'a>(files: &'a [BTreeMap<String, Read<'_>>; 3]) -> impl Iterator<Item = &'a String> {
-    files.iter().flat_map(BTreeMap::keys)
-}
-
-/// Whether the tool `id` runs the programs of agents.
-fn runs_programs(id: &str, files: &[BTreeMap<String, Read<'_>>; 3]) -> bool {
-    files.iter().rev().find_map(|tools| tools.get(id)?.value.get("runs_programs")) == Some(&Value::Bool(true))
-}
-
-/// Whether an agent has the tool `id`: `grants` name or select it, or it describes other tools.
-fn is_needed(id: &str, files: &[BTreeMap<String, Read<'_>>; 3], grants: &[GrantForm]) -> bool {
-    // The last file with a key sets it.
-    let value = |key: &str| files.iter().rev().find_map(|tools| tools.get(id)?.value.get(key));
-    let tags = || value("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let is_granted = grants.iter().any(|grant| match grant {
-        GrantForm::Tool(granted) => granted == id,
-        GrantForm::Full(full) => full.tool == id,
-        GrantForm::Selected(selector) => selector.selects(value("category").and_then(Value::as_str), tags()),
-    });
-    is_granted || value("describes_tools") == Some(&Value::Bool(true))
-}
-
-/// Returns the tools that the config of the tool `id` names in `calls`.
-fn called_by(id: &str, files: &[BTreeMap<String, Read<'_>>; 3]) -> Vec<String> {
-    let calls = files.iter().rev().find_map(|tools| tools.get(id)?.value.get("calls")?.as_array());
-    calls.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative. A description replaces the summary

@@ -218,6 +218,9 @@ fn facts(tool: &Tool) -> String {
     if let Some(approver) = tool.approval {
         facts.push(format!("**approval** by {}", name_of(approver)));
     }
+    if let Some(accept) = &tool.accept {
+        facts.push(format!("**results accepted** by {}", code(&accept.by.to_string())));
+    }
     // The command itself may name places of a machine.
     if let Some(Executor::Exec(exec)) = &tool.executor {
         facts.push("**runs** a command".to_owned());

@@ -1,5 +1,5 @@
-//! The calls of one turn: their stages, and the number of calls in each stage. Calls that the code of these calls makes follow
-//! the model's own.
+//! The calls of one turn: their stages, and the number of calls in each stage. Calls that the code of these calls or the engine makes
+//! follow the model's own.
 //!
 //! Only this file changes a stage. It changes the counts at the same time, so that the two cannot disagree.
 
@@ -63,14 +63,26 @@ impl OpenCalls {
         Self { purpose, turn, text: text.into(), calls, own, made, returned: Vec::new(), counts, asks: Vec::new() }
     }
 
-    /// Adds a call that the code of a running call made.
+    /// Adds a call that the code of a running call made, or one of the engine, which belongs to no other call.
     pub(super) fn add_made(&mut self, call: OpenCall) {
-        let (outer, _) = call.id.outer().expect("code made the call");
-        let outer = self.position_of(&outer);
+        let outer = call.id.outer().and_then(|(outer, _)| self.index_of(&outer));
         self.counts.count(&call);
         self.made.insert(call.id.clone(), self.calls.len());
-        self.calls.push(OpenCall { outer: Some(outer), ..call });
-        self.change(outer, |outer| outer.open_inner += 1);
+        self.calls.push(OpenCall { outer, ..call });
+        if let Some(outer) = outer {
+            self.change(outer, |outer| outer.open_inner += 1);
+        }
+    }
+
+    /// Returns the newest call by which the engine asked for acceptance in this turn.
+    pub(super) fn acceptance(&self) -> Option<&OpenCall> {
+        self.calls[self.own..].iter().rev().find(|call| call.is_acceptance())
+    }
+
+    /// Returns the id of the next such call of `task`.
+    pub(super) fn next_acceptance(&self, task: &TaskId) -> CallId {
+        let earlier = self.calls[self.own..].iter().filter(|call| call.is_acceptance()).count();
+        task.acceptance(self.turn, u32::try_from(earlier + 1).unwrap_or(u32::MAX))
     }
 
     /// Returns the model's own calls.
@@ -253,7 +265,9 @@ pub struct OpenCall {
     pub delegates: bool,
     /// Its stage.
     pub stage: CallStage,
-    /// The index of the call whose code made it; `None` for a model's call.
+    /// Whether code or the engine made it, and no model.
+    is_inner: bool,
+    /// The index of the call whose code made it.
     outer: Option<usize>,
     /// Number of calls without a result that its code made.
     open_inner: u32,
@@ -288,12 +302,25 @@ pub struct Attempts {
 impl OpenCall {
     /// Creates a call that has not begun.
     pub(super) fn new(id: CallId, asked: Arc<ModelCall>, tool_type: Option<ToolType>, delegates: bool) -> Self {
-        Self { id, asked, tool_type, delegates, stage: CallStage::Waiting, outer: None, open_inner: 0, details: None }
+        let (is_inner, stage) = (false, CallStage::Waiting);
+        Self { id, asked, tool_type, delegates, stage, is_inner, outer: None, open_inner: 0, details: None }
     }
 
-    /// Whether the code of another call made it.
-    pub fn is_made_by_code(&self) -> bool {
-        self.outer.is_some()
+    /// Creates a call of code or of the engine.
+    pub(super) fn made(entry: &CallMade, tool: Option<&Tool>) -> Self {
+        let delegates = tool.is_some_and(|tool| tool.delegates(&entry.asked.input));
+        let call = Self::new(entry.call.clone(), Arc::clone(&entry.asked), tool.map(|tool| tool.tool_type), delegates);
+        Self { is_inner: true, ..call }
+    }
+
+    /// Whether the code of another call or the engine made it. Its result goes into no request.
+    pub fn is_inner(&self) -> bool {
+        self.is_inner
+    }
+
+    /// Whether the engine made it, to ask whether a result is accepted.
+    pub fn is_acceptance(&self) -> bool {
+        self.is_inner && self.id.is_acceptance()
     }
 
     /// Whether the code of the call at `outer` made it.
@@ -316,10 +343,10 @@ impl OpenCall {
         self.tool_type.is_some_and(|tool_type| tool_type.behavior().then == Then::Stop)
     }
 
-    /// Whether it counts towards [`baton_types::limits::Limits::calls`]. All calls do except handoffs, so that a task can
-    /// always finish.
+    /// Whether it counts towards [`baton_types::limits::Limits::calls`]. All calls do except handoffs and calls for acceptance, so that
+    /// a task can always finish.
     pub fn is_counted(&self) -> bool {
-        !self.hands_off()
+        !self.hands_off() && !self.is_acceptance()
     }
 
     /// Whether an executor or a task works on it.

@@ -129,9 +129,9 @@ impl Run {
         caller: TaskIndex,
         tool: &Tool,
         asked: &ModelCall,
-        is_made_by_code: bool,
+        is_inner: bool,
     ) -> Result<(), CallError> {
-        if is_made_by_code && tool.is_background(&asked.input) {
+        if is_inner && tool.is_background(&asked.input) {
             return Err(CallError::new(ErrorCode::InvalidInput, "code waits for its calls: leave \"wait\" out"));
         }
         let Some(continued) = tool.continued_task(&asked.input) else { return Ok(()) };

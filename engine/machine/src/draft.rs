@@ -88,8 +88,8 @@ impl<'run> Draft<'run> {
     /// Returns the call whose code made `call`.
     pub(super) fn outer(&self, call: CallAt) -> Option<CallAt> {
         let open = self.call(call);
-        let (outer, _) = open.id.outer().filter(|_| open.is_made_by_code())?;
-        Some(CallAt { index: self.calls(call.task).position_of(&outer), ..call })
+        let (outer, _) = open.id.outer().filter(|_| open.is_inner())?;
+        Some(CallAt { index: self.calls(call.task).index_of(&outer)?, ..call })
     }
 
     /// Returns the call that created `task`, or that the question `task` is about; `None` for the root.
@@ -108,7 +108,7 @@ impl<'run> Draft<'run> {
     pub(super) fn returns_to_agent(&self, call: CallAt, tool: &Tool, envelope: Option<AfterExecution>) -> bool {
         let open = self.call(call);
         let asked = &open.asked;
-        !open.is_made_by_code()
+        !open.is_inner()
             && after::after(envelope, asked, tool) != AfterExecution::Terminate
             && !goes_to_user(asked, tool.tool_type)
     }
@@ -150,7 +150,7 @@ impl Draft<'_> {
         let open = self.call(call);
         let (tool, tool_type) = (ToolId::new(open.asked.tool.as_str()), open.tool_type);
         let call = open.id.clone();
-        let result = open.is_made_by_code().then(|| Arc::new(CallResult::error(CallStatus::Failed, error.clone())));
+        let result = open.is_inner().then(|| Arc::new(CallResult::error(CallStatus::Failed, error.clone())));
         self.push(Entry::CallRefused(CallRefused { task, call: call.clone(), tool, tool_type, error }));
         if let Some(result) = result {
             self.return_to_code(call, result);
@@ -201,7 +201,7 @@ impl Draft<'_> {
         let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
         let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
-        let returned = open.is_made_by_code().then(|| (call.clone(), Arc::clone(&result)));
+        let returned = open.is_inner().then(|| (call.clone(), Arc::clone(&result)));
         let output = goes_to_user(&open.asked, tool_type).then(|| Output {
             task: id.clone(),
             call: call.clone(),

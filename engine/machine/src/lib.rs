@@ -12,6 +12,7 @@
 //! Inside the machine a task is a [`TaskIndex`], and a call is an index in its turn. Ids are made only for entries and
 //! effects.
 
+mod acceptance;
 mod ahead;
 mod apply;
 mod approved_class;

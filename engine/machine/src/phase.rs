@@ -121,6 +121,8 @@ impl Phase {
     /// turn cannot proceed without others, and acting otherwise.
     pub(super) fn after_change(self) -> Self {
         match self {
+            // The engine made a call after the turn's last result.
+            Self::Ready(Next::After(calls)) if calls.counts().unfinished > 0 => Self::Acting(calls).after_change(),
             Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) if calls.counts().unfinished == 0 => {
                 Self::Ready(Next::After(calls))
             }

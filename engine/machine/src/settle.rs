@@ -4,8 +4,8 @@ use baton_types::event::Event;
 
 use crate::prelude::*;
 use crate::rules::{
-    act, adopt, after, answer, arrive, background, close, code, crash, end, ending, inner, join, limits, people, question, retry,
-    start, suspend, text, time, window, writes,
+    accept, act, adopt, after, answer, arrive, background, close, code, crash, end, ending, inner, join, limits, people,
+    question, retry, start, suspend, text, time, window, writes,
 };
 
 impl Run {
@@ -141,7 +141,10 @@ fn run_step(draft: &mut Draft<'_>, step: Step) {
         Step::Start(task) => start::start(draft, task),
         Step::Act { task, from } => act::act(draft, task, from),
         Step::HandOff(call) => close::hand_off(draft, call),
+        Step::Conclude { task, result } => accept::conclude(draft, task, result),
+        Step::AskAcceptance { task, asked } => accept::ask(draft, task, *asked),
         Step::AskMaster { call, documents } => question::ask_master(draft, call, documents),
+        Step::AskAcceptor(call) => question::ask_acceptor(draft, call),
         Step::ManageTasks(call) => background::manage(draft, call),
         Step::EndWaits(task) => background::end_waits(draft, task),
         Step::AskApproval(approval) => question::ask_approval(draft, approval),

@@ -7,6 +7,7 @@ use baton_types::config::Invocation;
 use baton_types::entry::{ReminderReason, Said};
 use baton_types::path::DocumentPath;
 
+use crate::acceptance::Judged;
 use crate::agent;
 use crate::prelude::*;
 use crate::render::SUMMARY_FRAME_TOKENS;
@@ -88,6 +89,8 @@ pub(super) struct Extras {
     pub(super) unseen: Vec<TaskId>,
     /// Content from other tasks that came while a request was open. It becomes a part of the next turn's request.
     pub(super) received: Received,
+    /// The facts of a task whose results must be accepted.
+    pub(super) judged: Option<Judged>,
 }
 
 /// Content that came from other tasks while a request was open.

@@ -51,11 +51,13 @@ pub enum Invariant {
     NoSecretIsKept,
     /// The next step after a call is never read from its content.
     ContentControlsNothing,
+    /// A delegation whose config asks for acceptance succeeds only with a recorded yes for exactly its result.
+    ResultsAreAccepted,
 }
 
 impl Invariant {
     /// All of them, in order.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::BlockedTaskCanWake,
         Self::EndingWakesTheCaller,
         Self::TasksFormATree,
@@ -80,6 +82,7 @@ impl Invariant {
         Self::EveryQuestionHasOneEnd,
         Self::NoSecretIsKept,
         Self::ContentControlsNothing,
+        Self::ResultsAreAccepted,
     ];
 
     /// Returns the name by which reports and `docs/RULES.md` call it.
@@ -109,6 +112,7 @@ impl Invariant {
             Self::EveryQuestionHasOneEnd => "every_question_has_one_end",
             Self::NoSecretIsKept => "no_secret_is_kept",
             Self::ContentControlsNothing => "content_controls_nothing",
+            Self::ResultsAreAccepted => "results_are_accepted",
         }
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Agent, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor,
-    Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, OpenTasks, ProvidedModel,
-    Summary, TaskAction, Tool,
+    Accept, Acceptor, Agent, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass,
+    ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, OpenTasks,
+    ProvidedModel, Summary, TaskAction, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -69,6 +69,7 @@ pub struct ToolDraft {
     background: bool,
     follow_up: bool,
     on_failure: OnFailure,
+    accept: Option<Accept>,
     approval: Option<Approver>,
     on_unknown_outcome: OnUnknownOutcome,
     describes_tools: bool,
@@ -222,6 +223,7 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
         background: false,
         follow_up: false,
         on_failure: OnFailure::Return,
+        accept: None,
         approval: None,
         on_unknown_outcome: OnUnknownOutcome::Return,
         describes_tools: false,
@@ -263,6 +265,12 @@ impl ToolDraft {
     /// Sets what happens when a task that it delegated fails.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
+        self
+    }
+
+    /// Requires that `by` accepts the results of its tasks, which end after `rounds` refusals.
+    pub fn accepted_by(mut self, by: Acceptor, rounds: u32) -> Self {
+        self.accept = Some(Accept { by, rounds });
         self
     }
 
@@ -389,6 +397,7 @@ impl ToolDraft {
             background: self.background,
             follow_up: self.follow_up,
             on_failure: self.on_failure,
+            accept: self.accept.clone(),
             approval: self.approval,
             on_unknown_outcome: self.on_unknown_outcome,
             changes: None,

@@ -24,6 +24,7 @@ use baton_types::time::Timestamp;
 use baton_types::tool_type::{Then, ToolType};
 
 use self::counts::Counts;
+use self::entries::acceptance::AcceptanceBook;
 use crate::finding::{Finding, Invariant};
 
 /// The books after the entries so far.
@@ -169,6 +170,8 @@ pub struct TaskBook {
     cancelled: bool,
     /// The number of the question that it is.
     question: Option<u32>,
+    /// The books of its acceptance, if its results must be accepted.
+    pub(crate) acceptance: Option<AcceptanceBook>,
 }
 
 /// A model request without an answer.
@@ -452,9 +455,12 @@ impl Ledger {
         self.configs.tools.get(id)
     }
 
-    /// Returns the tool `name` if `call` of `task` may be of it: its agent was granted it, or the config of the tool whose code
-    /// made the call names it.
+    /// Returns the tool `name` if `call` of `task` may be of it: its agent was granted it, the config of the tool whose code made the
+    /// call names it, or the engine calls it to accept a result.
     fn granted(&self, task: &TaskId, call: &CallId, name: &str) -> Option<&Arc<Tool>> {
+        if call.is_acceptance() {
+            return self.tool(name).filter(|_| self.may_accept(task, name));
+        }
         let agent = self.agent_of(task)?;
         let outer = self.calls.get(call).and_then(|call| call.outer.as_ref());
         let Some(outer) = outer.and_then(|outer| self.calls.get(outer)) else { return agent.tools.get(name) };

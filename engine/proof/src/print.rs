@@ -358,7 +358,7 @@ fn notice_text(notice: &Notice) -> String {
         Notice::Summarise { through_turn } => format!(" [summarise through turn {through_turn}]"),
         Notice::LastTurn { limit } => format!(" [last turn: {}]", limit.as_str()),
         Notice::Steer { text } => format!(" [steer {text:?}]"),
-        Notice::LimitsLeft(_) | Notice::InputChanged(_) => format!(" [{}]", notice.text()),
+        Notice::LimitsLeft(_) | Notice::InputChanged(_) | Notice::NotAccepted { .. } => format!(" [{}]", notice.text()),
     }
 }
 

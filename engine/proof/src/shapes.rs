@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use baton_types::call::{AfterExecution, CallStatus, ErrorCode, ModelCall, Suspension};
-use baton_types::config::{Approver, EffectClass, Join, OnFailure, Retry, TaskAction};
+use baton_types::config::{Acceptor, Approver, EffectClass, Join, OnFailure, Retry, TaskAction};
 use baton_types::document::DocumentRef;
 use baton_types::event::Outcome;
+use baton_types::id::{AgentId, ToolId};
 use baton_types::limits::{Limits, SessionLimits};
 use baton_types::model::{FinishReason, ModelTurn, Usage};
 use baton_types::money::{Money, Price};
@@ -115,7 +116,7 @@ fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool
 }
 
 /// Delegations to some of the agents are tried again, at once or later; others may be in the background; to some an approval
-/// leads; some take the conversation of the caller along.
+/// leads; some take the conversation of the caller along; results of some must be accepted.
 fn random_routes(random: &mut Random, agents: usize) -> Vec<ToolDraft> {
     let mut routes = Vec::new();
     for index in 0..agents {
@@ -126,12 +127,34 @@ fn random_routes(random: &mut Random, agents: usize) -> Vec<ToolDraft> {
                 route.on_failure(OnFailure::Retry(retry))
             }
             2 => route.in_background().follows_up(),
-            _ => continue,
+            _ if random.once_in(2) => continue,
+            _ => route,
         };
         let route = if random.once_in(3) { route.forks_context() } else { route };
+        let route = if random.once_in(2) { accepted(random, route, agents) } else { route };
         routes.push(perhaps_approved(random, route));
     }
     routes
+}
+
+/// The tool that accepts results.
+const JUDGE: &str = "judge";
+/// Its effect classes.
+const JUDGES: [EffectClass; 3] = [EffectClass::Pure, EffectClass::Idempotent, EffectClass::AtMostOnce];
+
+/// Requires that one of the agents or a tool accepts the results of `route`.
+fn accepted(random: &mut Random, route: ToolDraft, agents: usize) -> ToolDraft {
+    let by = if random.once_in(2) {
+        Acceptor::Tool(ToolId::new(JUDGE))
+    } else {
+        Acceptor::Agent(AgentId::new(format!("agent{}", random.below(agents))))
+    };
+    route.accepted_by(by, 1 + random.below(3) as u32)
+}
+
+/// Returns the verdict of an acceptor.
+fn any_verdict(random: &mut Random) -> Value {
+    json!({"accepted": !random.once_in(3), "reason": format!("reason {}", random.below(10))})
 }
 
 fn perhaps_approved(random: &mut Random, tool: ToolDraft) -> ToolDraft {
@@ -165,6 +188,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
     let fallbacks: &[&str] = if random.once_in(2) { &["second", "third"] } else { &[] };
     let limits =
         if generous { Limits { turns: Some(80), depth: Some(4), live_tasks: Some(24), ..Limits::default() } } else { limits };
+    let judge = function(JUDGE).effect(*random.pick(&JUDGES)).suspending();
     job(drafts)
         .tools(random_routes(random, agents))
         .tools([
@@ -175,6 +199,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
             note("jot"),
             perhaps_approved(random, function("plan").effect(EffectClass::Pure).calls(&["*", "once"])),
             function("last").after(AfterExecution::Terminate),
+            perhaps_asked(random, judge),
         ])
         .tools(MANAGING.map(|(tool, action)| note(tool).manages(action)))
         .limits(limits)
@@ -275,6 +300,11 @@ pub fn any_decision(random: &mut Random) -> Value {
         .clone()
 }
 
+/// Whether an agent is asked whether it accepts a result.
+fn is_acceptance(prompted: &Prompted<'_>) -> bool {
+    prompted.task.originating_call().is_acceptance()
+}
+
 /// Returns a turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if random.once_in(80) {
@@ -288,6 +318,7 @@ pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
         1 => ModelTurn::text(""),
         2 => stopped(turn(calls), *random.pick(&[FinishReason::Length, FinishReason::ContentFilter, FinishReason::Refusal])),
         3 => ModelTurn { text: "meanwhile".to_owned(), ..turn(calls) },
+        _ if is_acceptance(prompted) && !random.once_in(3) => turn([handoff_with(any_verdict(random), &[])]),
         _ if prompted.request.is_question && random.once_in(2) => turn([handoff_with(any_decision(random), &[])]),
         0 | 4 => turn([handoff_with("done", &random_paths(random))]),
         _ => turn(calls),
@@ -305,6 +336,7 @@ pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
 /// Returns the outcome of a call: any status, writes, loads, an envelope.
 pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
     let mut outcome = match random.below(8) {
+        _ if execution.tool.as_str() == JUDGE && !random.once_in(4) => Outcome::success(any_verdict(random)),
         0 => Outcome::error(
             *random.pick(&[CallStatus::Failed, CallStatus::Timeout, CallStatus::Cancelled, CallStatus::Partial]),
             error(ErrorCode::ToolFailed),
@@ -346,8 +378,15 @@ pub fn straight_job(random: &mut Random) -> JobDraft {
         let routes = (index + 1..agents).map(|other| format!("route_to_agent{other}"));
         routes.chain(["work look save jot plan ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
     };
-    let drafts = (0..agents).map(|index| agent(&format!("agent{index}"), &tools(index)));
-    job(drafts).tools([
+    let drafts: Vec<AgentDraft> = (0..agents).map(|index| agent(&format!("agent{index}"), &tools(index))).collect();
+    let mut routes = Vec::new();
+    for index in 1..agents {
+        if random.once_in(2) {
+            routes.push(accepted(random, ToolDraft::route(&format!("agent{index}")), agents));
+        }
+    }
+    job(drafts).tools(routes).tools([
+        function(JUDGE).effect(EffectClass::Idempotent),
         function("work").effect(EffectClass::Idempotent).suspending(),
         function("look").effect(EffectClass::Pure),
         function("save").effect(EffectClass::Keyed).writing(),
@@ -358,6 +397,9 @@ pub fn straight_job(random: &mut Random) -> JobDraft {
 
 /// Returns a turn of one call, or of a text; after a few of them a handoff.
 pub fn straight_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
+    if is_acceptance(prompted) {
+        return Ok(ModelTurn::text(any_verdict(random).to_string()));
+    }
     if prompted.request.is_question {
         return Ok(ModelTurn::text(format!("answer {}", random.below(100))));
     }
@@ -408,6 +450,7 @@ pub fn code_shape(random: &mut Random, straight: bool) -> CodeShape {
 pub fn straight_outcome(random: &mut Random, execution: &Execution) -> Outcome {
     let output = json!(random.below(1_000));
     match execution.tool.as_str() {
+        JUDGE => Outcome::success(any_verdict(random)),
         "save" => {
             let path = *random.pick(&["a.md", "d.md", "e.md"]);
             writes(output, vec![write(path, &format!("{} {}", execution.call, random.bits()))])

@@ -146,9 +146,11 @@ pub fn sentence(line: &Line) -> Sentence {
             said.faint(format!("asks {model} from the code of call {} (≈{tokens} tokens)", by.call))
         }
         Entry::CallMade(CallMade { task: _, call, asked }) => {
-            let outer = call.outer().map(|(outer, _)| outer.to_string()).unwrap_or_default();
             let called = said.name(shown(&asked.tool)).plain(arguments(&line.input));
-            called.faint(format!(" from the code of call {outer}"))
+            match call.outer().filter(|_| !call.is_acceptance()) {
+                Some((outer, _)) => called.faint(format!(" from the code of call {outer}")),
+                None => called.faint(" to accept the result of this turn"),
+            }
         }
         Entry::CallSuspended(suspended) => {
             let CallSuspended { task: _, call: _, tool, suspension: Suspension { until, output } } = &**suspended;
@@ -262,7 +264,7 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         bundle,
     } = requested;
     let notice = match notice {
-        None | Some(Notice::LimitsLeft(_) | Notice::InputChanged(_)) => String::new(),
+        None | Some(Notice::LimitsLeft(_) | Notice::InputChanged(_) | Notice::NotAccepted { .. }) => String::new(),
         Some(Notice::Reminder { count, reason: _ }) => format!(", reminder {count}"),
         Some(Notice::LastTurn { limit }) => format!(" for a last turn ({limit})"),
         Some(Notice::Summarise { through_turn }) => format!(" for a summary of turns up to {through_turn}"),

@@ -188,6 +188,10 @@ pub enum ErrorCode {
     Denied,
     /// The code of a call made another call than in its first execution.
     Diverged,
+    /// The acceptor refused the result.
+    NotAccepted,
+    /// The acceptor gave no verdict about the result.
+    AcceptorFailed,
 }
 
 impl ErrorCode {
@@ -217,6 +221,8 @@ impl ErrorCode {
             Self::EffectNotAllowed => "effect_not_allowed",
             Self::Denied => "denied",
             Self::Diverged => "diverged",
+            Self::NotAccepted => "not_accepted",
+            Self::AcceptorFailed => "acceptor_failed",
         }
     }
 }

@@ -102,7 +102,8 @@ text_id! {
 }
 text_id! {
     /// A call: the task that makes it, then `turn.position`, both counted from 1 (`0/2.1`). A call that the code of another
-    /// call makes has that call's id and a name (`0/2.1:fetch`). It belongs to the same task.
+    /// call makes has that call's id and a name (`0/2.1:fetch`). It belongs to the same task. The engine's call for the acceptance of
+    /// a result has the position 0 and a name (`0/2.1/3.0:accept`).
     ///
     /// With the run id it is the call's idempotency key.
     CallId
@@ -151,6 +152,13 @@ impl TaskId {
     /// Returns the id of the call at `position` (from 1) of this task's turn `turn` (from 1).
     pub fn call(&self, turn: u32, position: u32) -> CallId {
         CallId::new(format!("{self}/{turn}.{position}"))
+    }
+
+    /// Returns the id of the call by which the engine asks whether the result of this task's turn `turn` is accepted. `number` counts
+    /// these calls in the turn, from 1.
+    pub fn acceptance(&self, turn: u32, number: u32) -> CallId {
+        let call = self.call(turn, 0);
+        if number <= 1 { call.inner(ACCEPTANCE) } else { call.inner(&format!("{ACCEPTANCE}.{number}")) }
     }
 }
 
@@ -222,7 +230,14 @@ impl CallId {
         self.0.rsplit_once('/').map_or(0, |(_, call)| call.matches(':').count())
     }
 
-    /// Whether the text is the id of a call, of a model or of code.
+    /// Whether the engine makes this call, to ask whether a result is accepted. No call of a model has the position 0.
+    pub fn is_acceptance(&self) -> bool {
+        let place = self.0.rsplit_once('/').map_or("", |(_, place)| place);
+        let of_turn = place.split_once(':').filter(|(_, name)| !name.contains(':'));
+        of_turn.and_then(|(turn, _)| turn_and_position(turn)).is_some_and(|(_, position)| position == 0)
+    }
+
+    /// Whether the text is the id of a call, of a model, of code or of the engine.
     pub fn is_well_formed(&self) -> bool {
         let place = self.0.rsplit_once('/').map_or("", |(_, place)| place);
         turn_and_position(place.split_once(':').map_or(place, |(of_model, _)| of_model)).is_some()
@@ -233,6 +248,9 @@ fn turn_and_position(place: &str) -> Option<(u32, u32)> {
     let (turn, position) = place.split_once('.')?;
     Some((turn.parse().ok()?, position.parse().ok()?))
 }
+
+/// The name of the calls by which the engine asks for acceptance.
+const ACCEPTANCE: &str = "accept";
 
 /// The most bytes of the name of a call that code makes.
 pub const MAX_CALL_NAME_LENGTH: usize = 64;
@@ -378,6 +396,21 @@ mod tests {
             assert_eq!(task.originating_call(), inner, "{task}");
         }
         assert!(is_call_name("step_1.a%20b") && !is_call_name("") && !is_call_name("a/b") && !is_call_name("a:b"));
+    }
+
+    #[test]
+    fn a_call_for_acceptance_belongs_to_a_turn_and_to_no_other_call() {
+        let task = TaskId::root().call(2, 1).created_task();
+        let (first, second) = (task.acceptance(3, 1), task.acceptance(3, 2));
+        assert_eq!((first.as_str(), second.as_str()), ("0/2.1/3.0:accept", "0/2.1/3.0:accept.2"));
+        assert!(first.is_acceptance() && second.is_acceptance() && first.is_well_formed());
+        assert_eq!(
+            (first.task(), first.position(), first.created_task().originating_call()),
+            (task.clone(), None, first.clone())
+        );
+        for other in [task.call(3, 1), task.call(3, 1).inner("accept"), first.inner("fetch"), first.created_task().call(1, 1)] {
+            assert!(!other.is_acceptance(), "{other}");
+        }
     }
 
     #[test]

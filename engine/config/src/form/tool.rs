@@ -144,6 +144,11 @@ pub struct ToolForm {
     /// (`return`, the default), or a new task tries again.
     #[serde(default)]
     pub on_failure: Option<OnFailure>,
+    /// Acceptance of the results of tasks that an `agent_as_tool` delegates (default: none). A result takes effect once its acceptor has
+    /// accepted it.
+    #[serde(default)]
+    #[validate(nested)]
+    pub accept: Option<AcceptForm>,
     /// Approver of each call before it begins: a person, or the calling task's master.
     #[serde(default)]
     pub approval: Option<Approver>,
@@ -184,6 +189,24 @@ pub enum ToolTypeForm {
     /// Asks the master, an agent or a person, and waits for the answer.
     AskMaster,
 }
+
+/// The acceptance of the results of delegated tasks.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Accept")]
+pub struct AcceptForm {
+    /// The acceptor: `agent:` and an agent, or `tool:` and a function tool. A tool gets `request`, `result` and `documents` as its input.
+    #[validate(length(min = 1, max = 80))]
+    #[schemars(regex(pattern = ACCEPTOR_PATTERN))]
+    pub by: String,
+    /// Number of refusals that end the task as `failed` with `not_accepted` (default: 3).
+    #[serde(default)]
+    #[validate(range(min = 1, max = 20))]
+    pub rounds: Option<u32>,
+}
+
+/// Pattern of an acceptor.
+const ACCEPTOR_PATTERN: &str = "^(agent|tool):[a-z][a-z0-9]*([_-][a-z0-9]+)*$";
 
 /// One parameter of a tool.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

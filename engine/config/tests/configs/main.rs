@@ -1,5 +1,6 @@
 //! The loader: every fault of every file, reported at once, at its place.
 
+mod acceptance;
 mod agents;
 mod broken_json;
 mod configurations;

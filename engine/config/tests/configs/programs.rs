@@ -144,3 +144,11 @@ error B0119: the program calls route_to_lead, and agent \"counter\" has no tool 
         counting(sound).load().expect("what is not the function of the host, or not a text, is not checked");
     }
 }
+
+#[test]
+fn a_program_accepts_no_results() {
+    let file = "{ \"tool_id\": \"route_to_lead\",\n  \"accept\": { \"by\": \"agent:counter\" } }";
+    let told = counting("1").with(Role::Tool, "tools/route_to_lead.json", file).faults();
+    assert!(told.contains("the agent \"counter\" is a program, which answers no questions"), "{told}");
+    assert!(told.contains("route_to_lead.json:2:21"), "{told}");
+}

@@ -6,6 +6,7 @@ use baton_types::entry::CallApproved;
 
 use super::known;
 use super::tasks::enter;
+use crate::acceptance::Judgement;
 use crate::approved_class::{ApprovedClass, tool_hash};
 use crate::calls::Attempts;
 use crate::prelude::*;
@@ -15,8 +16,7 @@ use crate::{agent, limits_under, render};
 pub(super) fn call_made(run: &mut Run, at: Timestamp, entry: &CallMade) {
     let configs = Arc::clone(run.configs());
     let tool = configs.tools.get(entry.asked.tool.as_str());
-    let delegates = tool.is_some_and(|tool| tool.delegates(&entry.asked.input));
-    let call = OpenCall::new(entry.call.clone(), Arc::clone(&entry.asked), tool.map(|tool| tool.tool_type), delegates);
+    let call = OpenCall::made(entry, tool.map(AsRef::as_ref));
     let made = u32::from(call.is_counted());
     let index = known(run, &entry.task);
     let task = &mut run.graph[index];
@@ -32,8 +32,8 @@ pub(super) fn call_made(run: &mut Run, at: Timestamp, entry: &CallMade) {
 
 pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     let task = known(run, &entry.task);
-    let is_made_by_code = entry.call.outer().is_some();
-    let stage = if is_made_by_code {
+    let is_inner = entry.call.outer().is_some();
+    let stage = if is_inner {
         let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
         let (status, after) = (result.status, AfterExecution::Suspend);
         CallStage::Finished(Finish { status, after, to_user: false, result: Some(result) })
@@ -42,7 +42,7 @@ pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     };
     change_stage(run, at, task, &entry.call, stage);
     let task = &mut run.graph[task];
-    if !task.is_summarising() && !is_made_by_code {
+    if !task.is_summarising() && !is_inner {
         let tokens = render::error_tokens(&entry.error);
         task.context_tokens += tokens;
         if tokens > render::SHORT_TOKENS {
@@ -73,7 +73,7 @@ pub(super) fn call_approved(run: &mut Run, at: Timestamp, entry: &CallApproved) 
     if let Some(input) = &entry.input {
         let call = &open_calls(task)[index];
         // Code gets the result alone.
-        let notice = (!call.is_made_by_code()).then(|| render::input_changed(call.original(), input));
+        let notice = (!call.is_inner()).then(|| render::input_changed(call.original(), input));
         let tool = run.configs.tools.get(call.asked.tool.as_str());
         let delegates = tool.is_some_and(|tool| tool.delegates(input));
         open_calls(task).change_input(index, input.clone(), delegates);
@@ -118,11 +118,15 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let task = known(run, &entry.task);
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
     let (calls, index) = call_of(&mut run.graph[task], &entry.call);
-    if calls[index].is_made_by_code() {
+    if calls[index].is_inner() {
         // Its result goes to the code, and into no request.
         let stage = Finish { status: result.status, after, to_user: false, result: Some(Arc::clone(result)) };
         change_stage(run, at, task, &entry.call, CallStage::Finished(stage));
-        return forget_said(&mut run.graph[task], &entry.call);
+        let task = &mut run.graph[task];
+        if entry.call.is_acceptance() {
+            note_verdict(task, result);
+        }
+        return forget_said(task, &entry.call);
     }
     let to_user = render::goes_to_user(&calls[index].asked, entry.tool_type);
     let receipt = to_user.then(|| render::receipt(entry));
@@ -149,6 +153,17 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     forget_said(task, &entry.call);
     if entry.repeat > 0 {
         task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
+    }
+}
+
+/// Counts a refusal of the result of `task`. A handoff gets the reason as its error; without one, a notice has it.
+fn note_verdict(task: &mut Task, result: &CallResult) {
+    let Judgement::No(reason) = Judgement::of(result) else { return };
+    if let Some(judged) = task.extras.as_mut().and_then(|extras| extras.judged.as_mut()) {
+        judged.refused += 1;
+    }
+    if open_calls(task).own().iter().all(OpenCall::is_finished) {
+        task.receive(render::notice_tokens(&Notice::NotAccepted { reason }), Vec::new());
     }
 }
 

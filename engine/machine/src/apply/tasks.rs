@@ -7,6 +7,7 @@ use baton_types::entry::{QuestionOpened, Said, SubtreeClosed, TaskEnded, TaskRep
 
 use super::calls::{call_of, change_attempts, forget_said, fresh_documents, leave_call_queue, position, question_about_call};
 use super::known;
+use crate::acceptance::Judged;
 use crate::phase::Wait;
 use crate::prelude::*;
 use crate::task::{Extras, Fresh, FreshContent, Received, TaskDocuments};
@@ -46,6 +47,11 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         task.extras = Some(Box::new(Extras { answers_for, concern, ..Extras::default() }));
     }
     let configs = Arc::clone(run.configs());
+    let tool = task.tool.as_ref().and_then(|tool| configs.tools.get(tool));
+    if entry.kind == TaskKind::Delegation && tool.is_some_and(|tool| tool.accept.is_some()) {
+        let judged = Judged { request: entry.request.as_str().into(), refused: 0 };
+        task.extras.get_or_insert_default().judged = Some(judged);
+    }
     let limits = limits_under(&configs, &task);
     let own = task.agent().map(|id| agent(&configs, id));
     let earlier = entry.earlier().map(|earlier| &run.graph[known(run, earlier)]);
@@ -94,10 +100,11 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
 fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
     let frame = |agent: &Agent| render::prompt_tokens(agent) + earlier.described_tokens(agent);
     let frame = earlier.agent().map_or(0, |id| frame(agent(configs, id)));
-    if let Some(documents) = &earlier.documents {
+    let received = earlier.extras.as_ref().map(|extras| &extras.received.fresh).filter(|received| !received.is_empty());
+    if earlier.documents.is_some() || received.is_some() {
+        let documents = earlier.documents.as_deref().cloned().unwrap_or_default();
         let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), 0)).collect();
-        let received = earlier.extras.iter().flat_map(|extras| &extras.received.fresh);
-        let fresh = documents.fresh.iter().chain(received).cloned().collect();
+        let fresh = documents.fresh.iter().chain(received.into_iter().flatten()).cloned().collect();
         // A question writes nothing, so it needs no bases of writes.
         let (read, named) = match task.kind {
             TaskKind::Question => (BTreeMap::new(), BTreeMap::new()),
@@ -236,7 +243,10 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
         documents.fresh = Vec::new();
     }
     if let Some(extras) = &mut task.extras {
-        (extras.said, extras.unseen, extras.received) = (Vec::new(), Vec::new(), Received::default());
+        (extras.said, extras.unseen, extras.judged) = (Vec::new(), Vec::new(), None);
+        if !may_continue {
+            extras.received = Received::default();
+        }
     }
     let (deadline, by_person) = (task.deadline, task.holder == Holder::Person);
     let shared = &mut run.shared;

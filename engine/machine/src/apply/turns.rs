@@ -14,9 +14,14 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let purpose = match &entry.notice {
         Some(Notice::LastTurn { limit }) => Purpose::LastTurn(*limit),
         Some(Notice::Summarise { through_turn }) => Purpose::Summary { through_turn: *through_turn },
-        Some(Notice::Steer { .. } | Notice::Reminder { .. } | Notice::LimitsLeft(_) | Notice::InputChanged(_)) | None => {
-            Purpose::Turn
-        }
+        Some(
+            Notice::Steer { .. }
+            | Notice::Reminder { .. }
+            | Notice::LimitsLeft(_)
+            | Notice::InputChanged(_)
+            | Notice::NotAccepted { .. },
+        )
+        | None => Purpose::Turn,
     };
     let index = known(run, &entry.task);
     enter(run, at, index, |_| Phase::Asking(Request { purpose, fallback: None, uncharged: false }));

@@ -45,7 +45,9 @@ fn line(part: &Part) -> Option<String> {
     let text = match part {
         Part::Text(text) => format!("you said: {}", short(text, SAID_BYTES)),
         Part::Notice(Notice::Steer { text }) => format!("{PERSON}{}", short(text, PERSON_BYTES)),
-        Part::Notice(notice @ Notice::InputChanged(_)) => format!("you were told: {}", short(&notice.text(), PERSON_BYTES)),
+        Part::Notice(notice @ (Notice::InputChanged(_) | Notice::NotAccepted { .. })) => {
+            format!("you were told: {}", short(&notice.text(), PERSON_BYTES))
+        }
         Part::Result { asked, result, said, .. } => {
             let (status, output) = result.as_ref().map_or(("waiting", None), |result| {
                 let error = result.error.as_ref().map(|error| error.message.clone());

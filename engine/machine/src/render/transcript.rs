@@ -20,6 +20,7 @@ use baton_types::principal::Principal;
 use super::digest::digest;
 use super::receipt::{goes_to_user, receipt};
 use super::weight::shortened;
+use crate::acceptance::Judgement;
 
 /// Beginning of a conversation.
 #[derive(Debug)]
@@ -333,7 +334,9 @@ impl Transcript {
     }
 
     fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
-        let Some(asked) = self.pending_call(&entry.call).map(|pending| Arc::clone(&pending.asked)) else { return };
+        let Some(asked) = self.pending_call(&entry.call).map(|pending| Arc::clone(&pending.asked)) else {
+            return self.judged(entry);
+        };
         if let Some(tool) = self.agent.tools.get(&entry.tool).filter(|tool| tool.describes_tools) {
             let described = tool.described(&self.agent, &asked.input).0;
             let described: Vec<ToolId> = described.into_iter().map(|tool| tool.id.clone()).collect();
@@ -353,6 +356,17 @@ impl Transcript {
         if let Some(pending) = self.pending_call(&entry.call) {
             pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), repeat_hint(entry), shortened(&entry.said)));
             pending.documents.extend(parts);
+        }
+    }
+
+    /// Notes that a result was refused. An open handoff gets the reason as its error instead.
+    fn judged(&mut self, entry: &CallFinished) {
+        let hands_off = self.pending.iter().any(|pending| pending.result.is_none());
+        if entry.call.is_acceptance()
+            && !hands_off
+            && let Judgement::No(reason) = Judgement::of(&entry.result)
+        {
+            self.received.push(Part::Notice(Notice::NotAccepted { reason }));
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn act(draft: &mut Draft<'_>, task: TaskIndex, from: usize) {
     for index in from..calls.len() {
         let call = CallAt { task, index };
         let open = draft.call(call);
-        let has_turn = functions_are_over || (open.is_made_by_code() && !open.is_function());
+        let has_turn = functions_are_over || (open.is_inner() && !open.is_function());
         // A handoff needs the results of all other calls.
         if !has_turn || open.stage != CallStage::Waiting || (counts.suspended > 0 && open.hands_off()) {
             continue;
@@ -37,6 +37,11 @@ pub(crate) fn act(draft: &mut Draft<'_>, task: TaskIndex, from: usize) {
 /// Lets `call` act, or returns the step that does.
 fn begin(draft: &mut Draft<'_>, call: CallAt) -> Result<Option<Step>, CallError> {
     let tool = draft.tool(call);
+    if draft.call(call).is_acceptance() {
+        let approver = draft.approver(call, &tool);
+        let approval = approver.map(|approver| NeededApproval { call, approver, documents: Vec::new(), creating: 0 });
+        return Ok(Some(approval.map_or(Step::AskAcceptor(call), Step::AskApproval)));
+    }
     if tool.tool_type.behavior().then == Then::Stop {
         return Ok(Some(Step::HandOff(call)));
     }
@@ -47,7 +52,7 @@ fn begin(draft: &mut Draft<'_>, call: CallAt) -> Result<Option<Step>, CallError>
     draft.run.check_creation(call.task, &tool, 0)?;
     // A person may have approved it with another input.
     let open = draft.call(call);
-    draft.run.check_delegation(call.task, &tool, &open.asked, open.is_made_by_code())?;
+    draft.run.check_delegation(call.task, &tool, &open.asked, open.is_inner())?;
     let documents = draft.run.pin(&input)?;
     if let Some(approver) = draft.approver(call, &tool) {
         return Ok(Some(Step::AskApproval(NeededApproval { call, approver, documents, creating: 0 })));

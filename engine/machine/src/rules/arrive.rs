@@ -71,6 +71,9 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     let (task, asked, agent) = (draft.task(call.task), &draft.call(call).asked, draft.agent(call.task));
     // This check comes first, since a call that is refused for another reason still counts.
     check_calls(draft, call)?;
+    if draft.call(call).is_acceptance() {
+        return check_acceptance(draft, call).map(Checked::Begins);
+    }
     let outer = draft.outer(call).map(|outer| draft.tool(outer));
     // An answer that cannot be read names no tool.
     let tool = draft.run.callable(call.task, outer.as_deref(), &asked.tool).or_else(|error| readable(asked).and(Err(error)))?;
@@ -109,6 +112,17 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         check_repeats(draft, task, asked)?;
     }
     Ok(Checked::Begins(Arc::clone(tool)))
+}
+
+/// Checks whether the acceptor of a result can be asked. The config of the delegation grants the call.
+fn check_acceptance(draft: &Draft<'_>, call: CallAt) -> Result<Arc<Tool>, CallError> {
+    let tool = draft.tool(call);
+    if tool.tool_type.behavior().creates_task {
+        draft.run.check_room(true, 0)?;
+    } else if let Err(faults) = tool.input.check(&draft.call(call).asked.input.value()) {
+        return Err(invalid_input(draft.agent(call.task), &tool, &faults));
+    }
+    Ok(tool)
 }
 
 /// Refuses a configuration that the agent was not granted for this tool. The error names those that it was.

@@ -3,12 +3,19 @@
 //! A handoff takes effect if it is the only handoff of its turn, no other call of the turn blocks, and every other call
 //! succeeded. Otherwise it is refused with the reason. It delivers the versions of documents that its task knows.
 
+use crate::acceptance::Acceptance;
 use crate::answer_in;
 use crate::create::further_fields;
 use crate::prelude::*;
 
 /// Hands off, or refuses the handoff with the reason.
 pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
+    match draft.run.acceptance(call.task) {
+        Acceptance::Open | Acceptance::Given => {}
+        Acceptance::Pending => return,
+        Acceptance::Refused(error) => return draft.refuse(call, error),
+        Acceptance::Over(result) => return draft.then(Step::end(call.task, result)),
+    }
     let (tool, input) = (draft.tool(call), draft.call(call).asked.input.value());
     let checked = check(draft.calls(call.task), call.index)
         .and_then(|()| check_background(draft.run, call.task))
@@ -17,10 +24,13 @@ pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
         Ok(documents) => documents,
         Err(error) => return draft.refuse(call, error),
     };
+    let output = handed_off(draft, call, &input);
+    if let Some(asked) = draft.run.acceptance_call(call.task, &output, &documents) {
+        return draft.then(Step::AskAcceptance { task: call.task, asked: Box::new(asked) });
+    }
     if let Some(approver) = draft.approver(call, &tool) {
         return draft.then(Step::AskApproval(NeededApproval { call, approver, documents, creating: 0 }));
     }
-    let output = handed_off(draft, call, &input);
     let result = CallResult { documents, ..CallResult::success(output) };
     // A handoff always ends the turn, whatever `after_execution` the call or its config has.
     draft.finish(call, result, Some(AfterExecution::Terminate));

@@ -7,6 +7,8 @@
 //! 4. If every call succeeded and its result went to the user, the task ends with the turn's message and the outputs, unless its
 //!    result must match a schema of the agent.
 //! 5. Otherwise the agent is asked again. So it is instead of 3 and 4 while background tasks run.
+//!
+//! A delegated task ends by 3 or 4 once its result is accepted, if its delegation needs that. A handoff was accepted before.
 
 use crate::prelude::*;
 
@@ -15,6 +17,10 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
     // Rule *text* ends a turn without calls.
     let is_over = |calls: &&OpenCalls| !calls.is_empty() && calls.counts().unfinished == 0;
     let Some(calls) = draft.task(task).phase.calls().filter(is_over) else { return };
+    if calls.own().is_empty() {
+        // The acceptor has judged the text of the turn.
+        return draft.then(Step::Text(task));
+    }
     let handed_off = calls.own().iter().filter(|call| call.hands_off()).find_map(|call| call.finish()?.result.clone());
     match (handed_off, calls.purpose.last_turn()) {
         // The last allowed turn is a turn as good as any other. Other limits cut the work short.
@@ -31,12 +37,12 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
             if draft.run.waits_for_background(task) {
                 // Its agent sees the results of its background tasks first.
             } else if let Some(result) = terminating_result(calls) {
-                draft.then(Step::end(task, result));
+                draft.then(Step::Conclude { task, result: result.into() });
             } else if calls.own().iter().all(is_done_for_user) && !promises_result(draft, task) {
                 let results = calls.own().iter().filter_map(|call| call.finish()?.result.as_ref());
                 let outputs: Vec<Value> = results.map(|result| result.output.value()).collect();
                 let output = json!({"message": calls.text, "outputs": outputs});
-                draft.then(Step::end(task, CallResult::success(output)));
+                draft.then(Step::Conclude { task, result: CallResult::success(output).into() });
             }
             // Otherwise the task is ready, and its model is asked again when limits admit it.
         }

@@ -9,12 +9,14 @@
 //! | `writes` | a function returns; new versions and long outputs |
 //! | `join`, `retry` | the delegations of a turn, and further attempts at them |
 //! | `question` | questions, approvals and unknown outcomes |
+//! | `accept` | results of delegations that an agent or a tool must accept |
 //! | `limits`, `window`, `allot` | checks before a model is asked, and the room for new content |
 //! | `code` | the code of a running call asks a model |
 //! | `inner` | the code of a running call makes other calls |
 //! | `background` | tasks for which their caller does not wait, and the calls that manage tasks |
 //! | `people`, `time`, `crash`, `adopt` | events from outside |
 
+pub(super) mod accept;
 pub(super) mod act;
 pub(super) mod adopt;
 pub(super) mod after;
@@ -41,6 +43,7 @@ pub(super) mod time;
 pub(super) mod window;
 pub(super) mod writes;
 
+use crate::attempts::add_detail;
 use crate::prelude::*;
 
 /// One step of the loop in `settle`. A step and all steps that follow from it are complete before the next one begins. A step
@@ -56,6 +59,12 @@ pub(super) enum Step {
     Act { task: TaskIndex, from: usize },
     /// Performs a handoff.
     HandOff(CallAt),
+    /// Ends a task with a result, once it is accepted.
+    Conclude { task: TaskIndex, result: Arc<CallResult> },
+    /// Calls the acceptor of a task's results.
+    AskAcceptance { task: TaskIndex, asked: Box<ModelCall> },
+    /// Creates the task of an acceptor that is an agent.
+    AskAcceptor(CallAt),
     /// Creates the task of an agent's question.
     AskMaster { call: CallAt, documents: Vec<DocumentRef> },
     /// Lets a call wait for, list, steer or cancel tasks.
@@ -163,7 +172,10 @@ impl Draft<'_> {
 
     fn then_end_partial_by(&mut self, task: TaskIndex, reached: Reached, output: Json, documents: Vec<DocumentRef>) {
         let error = Some(reached.error());
-        let result = CallResult { status: CallStatus::Partial, output: output.into(), error, documents };
+        let mut result = CallResult { status: CallStatus::Partial, output: output.into(), error, documents };
+        if self.run.lacks_acceptance(task) {
+            add_detail(&mut result, "accepted", false.into());
+        }
         self.then(Step::end_by(task, reached.limit, result));
     }
 

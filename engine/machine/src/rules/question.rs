@@ -1,7 +1,8 @@
-//! Rules *questions* and *approvals*: questions of agents, approvals of calls, and outcomes of interrupted calls.
+//! Rules *questions* and *approvals*: questions of agents, approvals of calls, outcomes of interrupted calls, and the questions to
+//! agents that accept results.
 //!
-//! Each of the three is a task. A person holds it, or the agent of the asker's master, so all three pass up through the
-//! masters alike. The engine asks the last two. They are about a call.
+//! Each of them is a task. The agent that the config of a delegation names holds an acceptor's question. A person holds the other
+//! three, or the agent of the asker's master, so these pass up through the masters alike. The engine asks the last three.
 //!
 //! Until a call is approved it counts as waiting. Nothing of it has begun, and the calls after it in call order wait with it.
 //! The approval covers the hash of the tool, its definition and the input as the model wrote it, byte for byte. If a fork or a
@@ -13,7 +14,7 @@
 //! has `"on_unknown_outcome": "ask"`, the master is asked before the agent gets a result. The answer is the call's one
 //! result. Without an answer the result is `unknown_outcome`, as it is without the question.
 
-use baton_types::config::OnUnknownOutcome;
+use baton_types::config::{MasterRule, OnUnknownOutcome};
 use baton_types::entry::{CallApproved, QuestionOpened};
 
 use crate::create::{Answerer, question_text};
@@ -38,6 +39,47 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
     };
     draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
     open_question(draft, created, draft.id(call.task), on_deadline(&input));
+}
+
+/// Creates the question of `call`, by which the engine asks an agent whether a result is accepted. The question has its own
+/// conversation: the acceptor sees the request, the result and the documents alone.
+pub(crate) fn ask_acceptor(draft: &mut Draft<'_>, call: CallAt) {
+    let (asker, tool, open) = (draft.task(call.task), draft.tool(call), draft.call(call));
+    let agent = tool.agent.as_ref().expect("the tool of an acceptor that is an agent delegates to it");
+    let acceptor = crate::agent(draft.run.configs(), agent);
+    let input = &open.asked.input;
+    let request = format!(
+        "Do you accept this result? It takes effect only if you do. If you refuse it, your reason goes to the agent that gave it.\n\n\
+         The request, the result and the documents of the result, as JSON:\n{}",
+        input.text()
+    );
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "accepted": {"type": "boolean", "description": "Whether the result is accepted."},
+            "reason": {"type": "string", "description": "The reason. After a refusal it says what must change."}
+        },
+        "required": ["accepted", "reason"],
+        "additionalProperties": false
+    });
+    let by = Answerer {
+        holder: Holder::Agent(agent.clone()),
+        answers_for: None,
+        master: match acceptor.master {
+            MasterRule::Caller => asker.master.clone(),
+            MasterRule::Person => Master::Person,
+        },
+    };
+    let documents = serde_json::from_value(input.value()["documents"].take()).unwrap_or_default();
+    let seconds = tool.limits.deadline_seconds.or(acceptor.limits.deadline_seconds);
+    let created = TaskCreated {
+        tool: Some(tool.id.to_string()),
+        answer_schema: Json::from(schema),
+        deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
+        ..create::question(asker, open.id.created_task(), by, request, documents)
+    };
+    draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
+    open_question(draft, created, draft.id(call.task), OnDeadline::Fail);
 }
 
 /// Asks for `approval`. If limits leave no room for the question, the call is refused, after which its turn may be complete.
@@ -70,8 +112,9 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
             draft.run.master_of(of)
         }
     };
-    // A handoff is the agent's own word.
-    if by.holder == Holder::Person && tool.tool_type.behavior().then != Then::Stop {
+    // A handoff is the agent's own word, and an acceptor judges exactly the result.
+    let is_fixed = tool.tool_type.behavior().then == Then::Stop || open.is_acceptance();
+    if by.holder == Holder::Person && !is_fixed {
         if let Some(class) = draft.run.class_of(&tool, input).cloned() {
             let (task, id, call_hash) = (draft.id(call.task), open.id.clone(), tool.call_hash(input));
             let approved = CallApproved {

@@ -53,7 +53,7 @@ fn finish(draft: &mut Draft<'_>, task: TaskIndex) {
     let result = result.unwrap_or_else(|()| Json::from(Value::from(text)));
     match of.last_turn() {
         Some(limit) if !is_whole => draft.then_end_partial(task, limit, result),
-        Some(_) | None => draft.then(Step::end(task, CallResult::success(result))),
+        Some(_) | None => draft.then(Step::Conclude { task, result: CallResult::success(result).into() }),
     }
 }
 

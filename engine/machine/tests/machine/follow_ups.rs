@@ -9,7 +9,8 @@ use baton_types::model::ModelTurn;
 use baton_types::principal::Principal;
 use serde_json::json;
 
-use crate::support::script::{Answer, Execution, Prompted};
+use crate::support::jobs::ToolDraft;
+use crate::support::script::{Answer, Execution, Prompted, call_with, document_path, handoff_with, writes};
 use crate::support::{Sim, agent, call, function, handoff, job, route, says, turn, write};
 
 /// Returns the parts of `messages` that tell the conversation, in words.
@@ -225,4 +226,34 @@ fn a_request_without_room_beside_the_conversation_ends_the_run_with_the_limit() 
     let mut sim = Sim::new(&job([root])).agent("root", [says("done")]).start();
     sim.follow_up(&"word ".repeat(3_000)).unwrap();
     assert_eq!(sim.run.ended().and_then(|ended| ended.limit), Some(LimitKind::Context));
+}
+
+#[test]
+fn what_came_while_the_last_request_was_open_begins_the_next_conversation() {
+    let job = job([agent("root", "route_to_worker look"), agent("worker", "save")]).tools([
+        ToolDraft::route("worker").in_background(),
+        function("save").writing(),
+        function("look"),
+    ]);
+    let begin = call_with("route_to_worker", json!({"request": "write", "wait": false}));
+    let root = move |prompted: &Prompted<'_>| match (prompted.task.as_str(), prompted.turn) {
+        ("0", 1) => Ok(turn([begin.clone()])),
+        ("0", 2) => Ok(turn([call("look", "a")])),
+        ("0", _) => Err(Sim::model_error()),
+        _ => Ok(says("done")),
+    };
+    // What began first ends first, so the worker hands off while the third request of the root is open.
+    let mut sim = Sim::new(&job)
+        .agent_with("root", root)
+        .agent("worker", [turn([call("save", "a")]), turn([handoff_with("written", &["a.md"])])])
+        .tool("save", |_| writes(json!("saved"), vec![write("a.md", "the text")]))
+        .start();
+    assert_eq!(sim.run.ended().map(|ended| ended.status), Some(CallStatus::Failed));
+    sim.follow_up("Go on.").unwrap();
+    let request = sim.request("1");
+    let documents = request.messages.iter().flat_map(|message| &message.parts).filter(|part| matches!(part, Part::Document(_)));
+    assert_eq!(documents.count(), 1);
+    let root = sim.run.graph().get(&"1".into()).unwrap();
+    assert_eq!(root.known(&document_path("a.md")), Some(1), "a write may be based on the version that the request shows");
+    sim.assert_over();
 }

@@ -1,5 +1,6 @@
 //! The machine under test: expectations come from docs/RULES.md, never from the implementation.
 
+mod acceptance;
 mod adoption;
 mod allotment;
 mod approvals;

@@ -4,6 +4,7 @@ use baton_types::config::EffectClass;
 use baton_types::entry::{Concern, QuestionEnd, TaskKind};
 use baton_types::id::{CallId, TaskId};
 
+use super::entries::acceptance::AcceptanceBook;
 use super::{CallBook, Ledger, TaskBook};
 use crate::finding::Invariant;
 
@@ -117,6 +118,10 @@ impl Ledger {
         // A call may wait for a place among the run's parallel calls; then others run.
         let rests = self.tasks.get(id).is_some_and(|book| book.rests && book.background.is_empty());
         self.rule(!rests, Invariant::BlockedTaskCanWake, || format!("{id} waits for background tasks, and none runs"));
+        let refused = self.tasks.get(id).and_then(|book| book.acceptance.as_ref()).is_some_and(AcceptanceBook::must_end);
+        self.rule(!refused, Invariant::ResultsAreAccepted, || {
+            format!("{id} lives after its last refusal, or without a verdict about its result")
+        });
         let held = asks || counts.are_held() || self.running > 0 || unfinished == 0;
         self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has {unfinished} calls without work in progress"));
         let is_question = self.tasks.get(id).is_some_and(|book| book.created.kind == TaskKind::Question);

@@ -1,5 +1,6 @@
 //! Conditions of each entry, given those before it.
 
+pub(crate) mod acceptance;
 mod asks;
 mod calls;
 mod tasks;

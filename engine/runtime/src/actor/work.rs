@@ -259,7 +259,7 @@ impl Actor {
             self.work.unrepeatable.insert(call.clone(), task.clone());
         }
         let (token, of) = (self.token(&task), task.clone());
-        let is_inner = open.is_made_by_code();
+        let is_inner = open.is_inner();
         let stopped = if is_inner { token.child_token() } else { token.clone() };
         let inner = (!tool.calls.is_empty()).then(|| {
             let (sender, inbox) = mpsc::unbounded_channel();

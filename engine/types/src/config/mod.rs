@@ -30,7 +30,7 @@ pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence, one_
 pub use configuration::{CONFIG_ID, Configuration, Named};
 pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};
-pub use policy::{Approver, CalleeContext, Join, OnFailure, OnUnknownOutcome, OpenTasks, Retry, TaskAction};
+pub use policy::{Accept, Acceptor, Approver, CalleeContext, Join, OnFailure, OnUnknownOutcome, OpenTasks, Retry, TaskAction};
 pub use reach::{Origin, Reach, Target};
 pub use tool::{ALL_GRANTED, Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, Tool};
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::{AgentId, ROUTE_PREFIX, ToolId};
+
 /// The join policy: how many delegations of one turn are awaited. A key of the *calling* agent.
 ///
 /// Only delegations that begin count: a refused call touches nothing else. Questions of the turn are always awaited.
@@ -112,6 +114,43 @@ impl Retry {
         }
         let doubled = 1_u64.checked_shl(failed - 1).map(|factor| u64::from(self.backoff_seconds).saturating_mul(factor));
         Some(doubled.map_or(LONGEST_BACKOFF, Duration::from_secs).min(LONGEST_BACKOFF))
+    }
+}
+
+/// The acceptance of results before they take effect. A key of the delegating tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accept {
+    /// The acceptor.
+    pub by: Acceptor,
+    /// The number of refusals that end the delegated task.
+    pub rounds: u32,
+}
+
+/// The acceptor of results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acceptor {
+    /// An agent, in a question of its own.
+    Agent(AgentId),
+    /// A function tool.
+    Tool(ToolId),
+}
+
+impl std::fmt::Display for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Agent(agent) => write!(f, "agent:{agent}"),
+            Self::Tool(tool) => write!(f, "tool:{tool}"),
+        }
+    }
+}
+
+impl Acceptor {
+    /// Returns the tool that the engine calls: the function tool, or the one that delegates to the agent.
+    pub fn tool(&self) -> ToolId {
+        match self {
+            Self::Agent(agent) => ToolId::new(format!("{ROUTE_PREFIX}{agent}")),
+            Self::Tool(tool) => tool.clone(),
+        }
     }
 }
 

@@ -3,14 +3,14 @@
 //! Reaches are read from the loaded, effective configs, never from the file that a setting came in. Whether a person trusts
 //! them is judged where runs are started.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Configs, Executor, Tool};
-use crate::id::ContentHash;
+use crate::id::{ContentHash, ToolId};
 
 /// Origin of a setting that configures a run. Later ones are trusted less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -133,17 +133,25 @@ impl fmt::Display for Reach {
 }
 
 impl Configs {
-    /// Returns the tools that some agent may call.
-    pub fn granted_tools(&self) -> impl Iterator<Item = &Tool> {
-        let mut seen = BTreeSet::new();
-        let granted = self.agents.values().flat_map(|agent| agent.tools.values());
-        granted.filter(move |tool| seen.insert(&tool.id)).map(AsRef::as_ref)
+    /// Returns the tools that calls may use: those that agents were granted, those that the code of these tools names in `calls`,
+    /// and those that accept results.
+    pub fn used_tools(&self) -> impl Iterator<Item = &Tool> {
+        let mut used: BTreeMap<&ToolId, &Tool> = BTreeMap::new();
+        let mut left: Vec<&Tool> = self.agents.values().flat_map(|agent| agent.tools.values()).map(AsRef::as_ref).collect();
+        while let Some(tool) = left.pop() {
+            if used.insert(&tool.id, tool).is_none() {
+                let acceptor = tool.accept.iter().map(|accept| accept.by.tool());
+                let called = tool.calls.iter().map(|id| ToolId::new(id.as_str()));
+                left.extend(called.chain(acceptor).filter_map(|id| self.tools.get(&id)).map(AsRef::as_ref));
+            }
+        }
+        used.into_values()
     }
 
     /// Returns everything outside of a run that these configs reach, from any origin. The files that commands name are
     /// not included.
     pub fn reaches(&self) -> Vec<Reach> {
-        let mut reaches: Vec<Reach> = self.granted_tools().flat_map(|tool| tool.reaches.iter().cloned()).collect();
+        let mut reaches: Vec<Reach> = self.used_tools().flat_map(|tool| tool.reaches.iter().cloned()).collect();
         let configured: BTreeMap<_, _> = self.agents.values().flat_map(|agent| &agent.configurations).collect();
         reaches.extend(configured.into_values().flat_map(|tool| tool.reaches.iter().cloned()));
         for (name, settings) in &self.job.providers {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::configuration::Configuration;
-use super::policy::{Approver, CalleeContext, OnFailure, OnUnknownOutcome, TaskAction};
+use super::policy::{Accept, Approver, CalleeContext, OnFailure, OnUnknownOutcome, TaskAction};
 use super::reach::Reach;
 use super::{Agent, Configs};
 use crate::call::AfterExecution;
@@ -71,6 +71,8 @@ pub struct Tool {
     pub follow_up: bool,
     /// The policy for failed delegations.
     pub on_failure: OnFailure,
+    /// The acceptance of the results of delegations.
+    pub accept: Option<Accept>,
     /// The approver of its calls, for every agent.
     pub approval: Option<Approver>,
     /// The policy for calls whose outcome a crash left unknown.

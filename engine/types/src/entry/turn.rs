@@ -101,6 +101,11 @@ pub enum Notice {
     },
     /// A person approved a call of the turn before with another input. Entries have it in [`CallApproved::input`](super::CallApproved).
     InputChanged(Box<InputChange>),
+    /// The result of the turn before was refused. Entries have the refusal as the result of the acceptor's call.
+    NotAccepted {
+        /// The acceptor's reason.
+        reason: String,
+    },
     /// The rest of the limits. Entries have it in [`ModelRequested::limits_left`].
     LimitsLeft(Box<LimitsLeft>),
     /// A person sent a message into the running task. Entries have it in [`ModelRequested::steers`]; only the first

@@ -319,6 +319,11 @@ impl Notice {
                  documents matter, what is left to do). Call no tool in this turn."
             ),
             Self::Steer { text } => format!("A person says: {text}"),
+            Self::NotAccepted { reason } => {
+                format!(
+                    "Your result was not accepted, so your task continues. Improve it and hand off again. The reason: {reason}"
+                )
+            }
             Self::LimitsLeft(left) => left.text(),
             Self::InputChanged(change) => format!(
                 "A person approved your call of {} with another input. Your input was {}. The call has this one: {}",

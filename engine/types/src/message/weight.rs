@@ -34,7 +34,9 @@ pub fn part_bytes(part: &Part) -> usize {
         | Part::Notice(Notice::Steer { text })
         | Part::Summary { text, .. }
         | Part::Instruction { text, .. } => text.len(),
-        Part::Notice(notice @ (Notice::LimitsLeft(_) | Notice::InputChanged(_))) => notice.text().len(),
+        Part::Notice(notice @ (Notice::LimitsLeft(_) | Notice::InputChanged(_) | Notice::NotAccepted { .. })) => {
+            notice.text().len()
+        }
         Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
         Part::Attempt { reason, .. } => reason.len(),
         Part::Items(kept) => text(kept),

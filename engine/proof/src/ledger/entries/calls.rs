@@ -24,18 +24,24 @@ impl Ledger {
         if !self.live(&made.task, "a call of code") {
             return;
         }
+        let is_acceptance = id.is_acceptance();
         let Some((outer, _)) = id.outer() else {
             return self.broken(Invariant::EveryCallHasOneResult, format!("code made call {id}, which names no other call"));
         };
         let by = self.calls.get(&outer).filter(|outer| outer.task == made.task && outer.has_code());
-        let may = by.and_then(|by| self.tool(&by.tool)).is_some_and(|tool| !tool.calls.is_empty());
+        let may = is_acceptance || by.and_then(|by| self.tool(&by.tool)).is_some_and(|tool| !tool.calls.is_empty());
         self.rule(may, Invariant::OnlyTheGrantedIsUsed, || format!("{id} is made by code that does not run or makes no calls"));
         let twice = self.calls.contains_key(id);
         self.rule(!twice, Invariant::EveryCallHasOneResult, || format!("the call id {id} was used twice"));
+        if is_acceptance {
+            self.acceptance_made(made);
+        }
         let Some(task) = self.tasks.get_mut(&made.task).filter(|_| may && !twice) else { return };
         task.open.insert(id.clone());
         let book = CallBook::new(made.task.clone(), Arc::clone(&made.asked), Some(outer));
-        self.count_call(&made.task, &book.tool, true);
+        if !is_acceptance {
+            self.count_call(&made.task, &book.tool, true);
+        }
         self.calls.insert(id.clone(), book);
         self.call_mut(id);
         self.count_inner(id, true);
@@ -50,6 +56,10 @@ impl Ledger {
         let started = call.started.is_some();
         self.count_inner(&refused.call, false);
         self.rule(!started, Invariant::EveryCallHasOneResult, || format!("{} was refused after it had started", refused.call));
+        if refused.call.is_acceptance() {
+            let result = CallResult::error(CallStatus::Failed, refused.error.clone());
+            return self.acceptance_finished(&refused.task, &result);
+        }
         // Any other refused call counts as made.
         if matches!(refused.error.code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded) {
             self.count_call(&refused.task, refused.tool.as_str(), false);
@@ -176,6 +186,7 @@ impl Ledger {
         });
         if row.then == Then::Block
             && self.tool(name).is_some_and(|tool| tool.agent.is_some())
+            && !id.is_acceptance()
             && let Some(task) = self.tasks.get_mut(&started.task)
         {
             task.children = task.children.saturating_add(1);
@@ -296,6 +307,7 @@ impl Ledger {
             self.rule(real, Invariant::VersionsFormAChain, || format!("{id} has a conflict that is none"));
         }
         self.check_suspended(finished, suspension.as_ref(), at);
+        self.note_acceptance(finished);
         if let Some(earlier) = &finished.result_of {
             self.check_repeated(finished, earlier, &asked);
         } else if self.tool(name).is_some_and(|tool| tool.is_background(&asked.input)) {

@@ -12,6 +12,7 @@ use baton_types::time::Timestamp;
 
 use crate::finding::Invariant;
 use crate::ledger::counts::Counts;
+use crate::ledger::entries::acceptance::AcceptanceBook;
 use crate::ledger::{Ledger, QuestionBook, TaskBook};
 
 impl Ledger {
@@ -28,6 +29,7 @@ impl Ledger {
         self.rule(known, Invariant::HandedOverArrivesOnce, || format!("task {id} was given documents that do not exist"));
         let once = created.documents.iter().collect::<BTreeSet<_>>().len() == created.documents.len();
         self.rule(once, Invariant::HandedOverArrivesOnce, || format!("task {id} was given a document twice"));
+        let tool = created.tool.as_deref().and_then(|tool| self.tool(tool)).map(AsRef::as_ref);
         let mut book = TaskBook {
             created: created.clone(),
             ended: None,
@@ -65,6 +67,7 @@ impl Ledger {
             closed_background: false,
             cancelled: false,
             question: None,
+            acceptance: AcceptanceBook::of(created.kind, tool),
         };
         if let Some(earlier) = created.begins_from.as_ref() {
             self.begins_from(&mut book, earlier);
@@ -114,11 +117,12 @@ impl Ledger {
             (&mut book.injected, &before.injected),
             (&mut book.brought, &before.brought),
             (&mut book.arrived, &before.arrived),
-            (&mut book.received, &before.received),
             (&mut book.arrived_conflicts, &before.arrived_conflicts),
         ] {
             documents.splice(..0, earlier.iter().cloned());
         }
+        // What came while the last request was open is a part of the first one here.
+        book.receive(&before.received);
     }
 
     /// Counts, of the tasks above it, a task that lives from here on, or lives no more.
@@ -173,13 +177,15 @@ impl Ledger {
         let before = book.started.is_some_and(|(started, _)| started < seq);
         let named = created.tool.as_deref() == Some(book.tool.as_str());
         let tool = self.tool(&book.tool);
+        let is_acceptance = call.is_acceptance();
         let held = match (tool.and_then(|tool| tool.agent.as_ref()), &created.holder) {
+            (Some(agent), Holder::Agent(holder)) if is_acceptance => created.kind == TaskKind::Question && agent == holder,
             (Some(agent), Holder::Agent(holder)) => delegation && agent == holder,
             (None, _) => created.kind == TaskKind::Question,
             (Some(_), Holder::Person) => false,
         };
         let may_wait = created.background == tool.is_some_and(|tool| tool.is_background(&book.asked.input));
-        let forks = tool.is_some_and(|tool| tool.context == CalleeContext::Fork);
+        let forks = !is_acceptance && tool.is_some_and(|tool| tool.context == CalleeContext::Fork);
         let continued = tool.and_then(|tool| tool.continued_task(&book.asked.input));
         let may_continue = continued.as_ref().is_none_or(|earlier| {
             let earlier = self.tasks.get(earlier);
@@ -272,6 +278,7 @@ impl Ledger {
         let same = answer.is_none_or(|answer| answer == *ended.result.output.shown());
         self.rule(same, Invariant::EveryQuestionHasOneEnd, || format!("{id} gives another answer than its question got"));
         self.check_open_background(ended);
+        self.check_acceptance(ended);
         self.close(id, ended.state);
         if let Some(retry_at) = ended.retry_at {
             self.awaits_another_try(id, ended.state, retry_at);

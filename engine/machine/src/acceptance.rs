@@ -1,0 +1,122 @@
+//! The acceptance of a delegated task's results: what the acceptor is asked, and its verdict.
+
+use baton_types::config::Accept;
+
+use crate::agent;
+use crate::prelude::*;
+
+/// Maximum number of characters of a reason that an agent reads.
+const REASON_SHOWN: usize = 2_000;
+
+/// What a task needs whose results must be accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judged {
+    /// Its request.
+    pub(crate) request: Box<str>,
+    /// The number of refused results.
+    pub(crate) refused: u32,
+}
+
+/// The verdict of an acceptor.
+pub(crate) enum Judgement {
+    Yes,
+    /// A refusal, with its reason.
+    No(String),
+    /// No verdict, with the reason why there is none.
+    Missing(String),
+}
+
+impl Judgement {
+    /// Reads the verdict in the result of an acceptor's call.
+    pub(crate) fn of(result: &CallResult) -> Self {
+        if result.status != CallStatus::Success {
+            return Self::Missing(shown(result.reason()));
+        }
+        let answer = result.output.value();
+        let reason = answer.get("reason").and_then(Value::as_str).map(str::trim).filter(|reason| !reason.is_empty());
+        match answer.get("accepted") {
+            Some(Value::Bool(true)) => Self::Yes,
+            Some(Value::Bool(false)) => Self::No(reason.map_or_else(|| "no reason was given".to_owned(), shown)),
+            _ => Self::Missing("its result has no boolean \"accepted\"".to_owned()),
+        }
+    }
+}
+
+/// The state of the acceptance in a turn.
+pub(crate) enum Acceptance {
+    /// Nobody was asked, or nobody has to be.
+    Open,
+    /// The acceptor was asked and has not answered.
+    Pending,
+    /// The acceptor said yes.
+    Given,
+    /// The acceptor said no, and the agent may improve the result.
+    Refused(CallError),
+    /// The task ends with this result: the last refusal, or no verdict.
+    Over(CallResult),
+}
+
+impl Run {
+    /// Returns the acceptance that a success of `task` needs, with the facts of the task. A last turn because of a limit other than
+    /// the task's turns ends without success, so it needs none.
+    fn accept_of(&self, task: TaskIndex) -> Option<(&Accept, &Judged)> {
+        let of = &self.graph[task];
+        let judged = of.extras.as_ref()?.judged.as_ref()?;
+        let accept = self.configs.tools.get(of.tool.as_ref()?)?.accept.as_ref()?;
+        of.last_turn().is_none_or(|limit| limit == LimitKind::Turns).then_some((accept, judged))
+    }
+
+    /// Returns the state of the acceptance in the open turn of `task`.
+    pub(crate) fn acceptance(&self, task: TaskIndex) -> Acceptance {
+        let of = &self.graph[task];
+        let (Some((accept, judged)), Some(calls)) = (self.accept_of(task), of.phase.calls()) else { return Acceptance::Open };
+        let Some(call) = calls.acceptance() else { return Acceptance::Open };
+        let Some(result) = call.finish().and_then(|finish| finish.result.as_ref()) else { return Acceptance::Pending };
+        let (rounds, round) = (accept.rounds, judged.refused);
+        match Judgement::of(result) {
+            Judgement::Yes => Acceptance::Given,
+            Judgement::No(reason) => {
+                let error = CallError::new(ErrorCode::NotAccepted, format!("not accepted (round {round} of {rounds}): {reason}"));
+                let is_program = of.agent().is_some_and(|id| agent(&self.configs, id).program.is_some());
+                if round < rounds && of.last_turn().is_none() && !is_program {
+                    Acceptance::Refused(error)
+                } else {
+                    Acceptance::Over(self.without_acceptance(task, error))
+                }
+            }
+            Judgement::Missing(reason) => {
+                let message = format!("nobody accepted the result, because its acceptor gave no verdict: {reason}");
+                Acceptance::Over(self.without_acceptance(task, CallError::new(ErrorCode::AcceptorFailed, message)))
+            }
+        }
+    }
+
+    /// Returns the call that must accept `output` and `documents` before `task` ends with them; `None` if they are accepted or need
+    /// no acceptance.
+    pub(crate) fn acceptance_call(&self, task: TaskIndex, output: &Json, documents: &[DocumentRef]) -> Option<ModelCall> {
+        let (accept, judged) = self.accept_of(task)?;
+        let input = json!({"request": judged.request, "result": output.value(), "documents": documents});
+        let asked = ModelCall::new(accept.by.tool().as_str(), input);
+        let answered = self.graph[task].phase.calls()?.acceptance().filter(|call| call.is_finished());
+        answered.is_none_or(|call| !call.asked.asks_the_same(&asked)).then_some(asked)
+    }
+
+    /// Whether nobody has accepted the results of `task`, although its delegation asks for acceptance.
+    pub(crate) fn lacks_acceptance(&self, task: TaskIndex) -> bool {
+        self.graph[task].extras.as_ref().is_some_and(|extras| extras.judged.is_some())
+    }
+
+    /// Returns the result of a task without acceptance. The documents that it wrote stay.
+    fn without_acceptance(&self, task: TaskIndex, error: CallError) -> CallResult {
+        let documents = self.graph[task].written().cloned().collect();
+        CallResult { documents, ..CallResult::error(CallStatus::Failed, error) }
+    }
+}
+
+/// Returns the beginning of a reason.
+fn shown(reason: &str) -> String {
+    match reason.char_indices().nth(REASON_SHOWN) {
+        None => reason.to_owned(),
+        Some((end, _)) => format!("{}…", &reason[..end]),
+    }
+}
