@@ -11,6 +11,7 @@ mod examples;
 mod exec;
 mod forks;
 mod inner;
+mod lines;
 mod memory;
 mod model_tools;
 mod outages;
