@@ -102,8 +102,10 @@ impl Errand {
             "input_schema": {"type": "object"},
             "effect": "pure",
         });
-        let slow = json!({"exec": {"command": ["sh", "-c", "sleep 2; echo 1"]}, "input_schema": {"type": "object"}, "effect": "pure"});
-        let granted = ["errand", "calculator", "write_file", "strike", "pretty", "slow", "ask_master", "route_to_worker", "handoff"];
+        let slow =
+            json!({"exec": {"command": ["sh", "-c", "sleep 2; echo 1"]}, "input_schema": {"type": "object"}, "effect": "pure"});
+        let granted =
+            ["errand", "calculator", "write_file", "strike", "pretty", "slow", "ask_master", "route_to_worker", "handoff"];
         let mut job = TestJob::new("root", json!({"limits": {"calls": 20_000}}))
             .agent_with("root", &granted, json!({"limits": self.limits}))
             .agent("worker", &["handoff"])
@@ -159,7 +161,8 @@ async fn gone(file: &Path) {
 #[tokio::test]
 async fn the_command_of_the_documentation_makes_its_calls() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md")).unwrap();
-    let fenced = page.split("```python\n").skip(1).find_map(|rest| rest.split("```").next().filter(|text| text.contains("\"call\"")));
+    let fenced =
+        page.split("```python\n").skip(1).find_map(|rest| rest.split("```").next().filter(|text| text.contains("\"call\"")));
     let errand = Errand::new("python3", "errand.py", fenced.expect("the page has the script"));
     let job = |errand: &Errand| {
         let command = json!({"exec": {"command": errand.command}, "input_schema": {"type": "object"}, "calls": ["*"]});
@@ -195,7 +198,10 @@ write({"output": [given, first, second, third["status"], fourth]})
         let finished = Errand::python(text).config(json!({"effect": effect})).call(json!({"n": 9_007_199_254_740_993_u64})).await;
         let output = call_output(&finished.entries, "0/1.1");
         assert_eq!(output[0], json!({"n": 9_007_199_254_740_993_u64}));
-        assert_eq!((&output[1]["name"], &output[1]["status"], &output[1]["output"]["result"]), (&json!("1"), &json!("success"), &json!(5)));
+        assert_eq!(
+            (&output[1]["name"], &output[1]["status"], &output[1]["output"]["result"]),
+            (&json!("1"), &json!("success"), &json!(5))
+        );
         assert_eq!(output[2], json!({"name": "ask", "status": "success", "output": {"summary": "answer of 0/1.1:ask"}}));
         assert_eq!(output[3], "success");
         assert_eq!(output[4]["output"], json!({"a": [1, 9_007_199_254_740_993_u64]}), "line breaks in an output end no line");
@@ -263,22 +269,43 @@ const MISBEHAVING: &[(&str, &str)] = &[
         "echo '{\"call\": {\"tool\": \"a\"}, \"output\": 1}'",
         "line 1 of the command has a call that cannot be read: unknown field `output`, expected `call`",
     ),
-    ("echo '{\"call\": {\"tool\": \"a\", \"tool\": \"b\"}}'", "line 1 of the command has a call that cannot be read: duplicate field `tool`"),
+    (
+        "echo '{\"call\": {\"tool\": \"a\", \"tool\": \"b\"}}'",
+        "line 1 of the command has a call that cannot be read: duplicate field `tool`",
+    ),
     ("echo '{\"output\": 1, \"outputs\": 2}'", "the command's answer cannot be read: unknown field `outputs`"),
     ("echo '{\"output\": 1, \"documents\": [{\"path\": \"a\", \"content\": \"\"}]}'", "this tool cannot write documents"),
-    ("echo '{\"output\": 1, \"after_execution\": \"terminate\"}'", "the command sets after_execution"),
+    (
+        "echo '{\"output\": 1, \"after_execution\": \"terminate\"}'",
+        "the command of errand sets \"after_execution\", but its config lacks",
+    ),
     ("echo '{\"suspend\": {}}'", "line 1 of the command is neither {\"call\""),
     // Names.
-    ("call 1; read -r r; echo '{\"call\": {\"tool\": \"calculator\", \"name\": \"1\"}}'; read -r r", "this code has made a call named \"1\" already"),
-    ("echo '{\"call\": {\"tool\": \"slow\", \"name\": \"a b\"}}'; read -r r", "a call cannot be named \"a b\""),
-    ("echo '{\"call\": {\"tool\": \"slow\", \"name\": \"\"}}'; read -r r", "a call cannot be named \"\""),
-    ("for i in 1 2; do echo '{\"call\": {\"tool\": \"slow\", \"name\": \"n\"}}'; done; read -r r", "this code has made a call named \"n\" already"),
+    (
+        "call 1; read -r r; echo '{\"call\": {\"tool\": \"calculator\", \"name\": \"1\"}}'; read -r r",
+        "this code has made a call named \"1\" already",
+    ),
+    (
+        "echo '{\"call\": {\"tool\": \"slow\", \"name\": \"a b\"}}'; read -r r",
+        "the code of 0/1.1 cannot make this call: a call cannot be named \"a b\"",
+    ),
+    (
+        "echo '{\"call\": {\"tool\": \"slow\", \"name\": \"\"}}'; read -r r",
+        "the code of 0/1.1 cannot make this call: a call cannot be named \"\"",
+    ),
+    (
+        "for i in 1 2; do echo '{\"call\": {\"tool\": \"slow\", \"name\": \"n\"}}'; done; read -r r",
+        "this code has made a call named \"n\" already",
+    ),
     // Ends.
     ("exit 0", "the command ended before it wrote {\"output\": …}"),
     ("echo why >&2; exit 3", "the command failed: exit status: 3"),
     ("kill -9 $$", "the command failed: signal: 9 (SIGKILL)"),
     ("echo '{\"output\": 1}'; exit 3", "the command failed: exit status: 3"),
-    ("echo '{\"call\": {\"tool\": \"slow\", \"name\": \"late\"}}'; exit 0", "the command ended while these calls had no result: late"),
+    (
+        "echo '{\"call\": {\"tool\": \"slow\", \"name\": \"late\"}}'; exit 0",
+        "the command ended while these calls had no result: late",
+    ),
     ("exec >&-; sleep 600", "the command closed its stdout before it wrote {\"output\": …}"),
     (
         "echo '{\"call\": {\"tool\": \"strike\", \"name\": \"x\", \"input\": {\"gate\": \"never\"}}}'; exec >&-; sleep 600",
@@ -329,7 +356,10 @@ async fn what_a_command_writes_and_does_not_read_is_bounded() {
         ("while True: print('\\n' * 65536)", "line 1 of the command is not a JSON object"),
         ("write({'output': 1})\nwhile True: print('x' * 65536)", "line 2 of the command comes after its output"),
         // Results that nobody reads, and calls that never end.
-        ("for n in range(3000): call('calculator', expression='x' * 100)\ntime.sleep(600)", "the command does not read the results"),
+        (
+            "for n in range(3000): call('calculator', expression='x' * 100), time.sleep(0.002)\ntime.sleep(600)",
+            "the command does not read the results",
+        ),
         ("for n in range(1001): call('strike', gate='never')\ntime.sleep(600)", "a command may have 1000 calls without a result"),
         ("for n in range(10001):\n    call('nothing')\n    result()", "a command makes 10000 calls at most"),
     ] {
@@ -349,7 +379,10 @@ async fn a_command_that_reads_nothing_may_succeed_all_the_same() {
     assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"done": true}));
     // Its call has ended before its output, although it never reads the result.
     let finished = Errand::shell("call 1; sleep 1; echo '{\"output\": 2}'").call(json!({})).await;
-    let output = finished.entries.iter().any(|recorded| matches!(&recorded.entry, Entry::CallFinished(entry) if entry.call.as_str() == "0/1.1:1"));
+    let output = finished
+        .entries
+        .iter()
+        .any(|recorded| matches!(&recorded.entry, Entry::CallFinished(entry) if entry.call.as_str() == "0/1.1:1"));
     assert!(output, "the call was made");
 }
 
@@ -436,7 +469,11 @@ write({"output": [sorted(names), result()["output"]["result"]]})
                 assert_eq!(finished.status, "success", "{effect}, crash {failing:?} {commits}");
                 let end = call_result(&finished.entries, "0/1.1");
                 if end == "success" {
-                    assert_eq!(call_output(&finished.entries, "0/1.1"), json!([["ask", "two"], 5]), "crash {failing:?} {commits}");
+                    assert_eq!(
+                        call_output(&finished.entries, "0/1.1"),
+                        json!([["ask", "two"], 5]),
+                        "crash {failing:?} {commits}"
+                    );
                 }
                 *ends.entry(end).or_default() += 1;
                 let after: std::collections::BTreeMap<String, u32> = effects_of(run.as_str()).into_iter().collect();
@@ -532,7 +569,8 @@ async fn cancelling_kills_a_command_that_waits_and_ends_its_calls() {
 
 #[tokio::test]
 async fn a_stop_does_not_wait_for_a_command_that_waits() {
-    let text = "call(\"ask_master\", name=\"q\", question=\"May I?\")\nanswer = result()[\"output\"]\nwrite({\"output\": answer})";
+    let text =
+        "call(\"ask_master\", name=\"q\", question=\"May I?\")\nanswer = result()[\"output\"]\nwrite({\"output\": answer})";
     for (effect, expected) in [("at_most_once", "unknown_outcome unknown_outcome"), ("keyed", "success")] {
         let errand = Errand::python(text).config(json!({"effect": effect}));
         let engine = engine(memory(), &running(json!({})));

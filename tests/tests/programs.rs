@@ -308,7 +308,8 @@ fn stop_the_worker() {
     let is_it = |folder: &std::path::Path| {
         let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
         let time = |line: &&str| line.starts_with("Max cpu time");
-        read("environ") == own && read("limits").lines().find(time).is_some_and(|line| line.split_whitespace().nth(3) == Some("3"))
+        read("environ") == own
+            && read("limits").lines().find(time).is_some_and(|line| line.split_whitespace().nth(3) == Some("3"))
     };
     let began = Instant::now();
     let worker = loop {

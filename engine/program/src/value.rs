@@ -57,7 +57,10 @@ fn json_at(value: MontyObject, depth: u32) -> Result<Value, String> {
             list(values)?
         }
         MontyObject::NamedTuple { type_name, .. } if type_name == LATER => {
-            return Err("has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results".to_owned());
+            return Err(
+                "has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results"
+                    .to_owned(),
+            );
         }
         MontyObject::NamedTuple { field_names, values, .. } => {
             let fields = field_names.into_iter().zip(values);

@@ -132,7 +132,12 @@ fn a_worker_has_nothing_of_the_environment() {
 fn a_prepared_call_is_no_value() {
     for source in ["later(call, 'a')", "[1, {'n': later(call, 'a')}]", "call('a', n=later(call, 'b'))"] {
         let fault = fault(source);
-        assert!(fault.contains("has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results"), "{source}: {fault}");
+        assert!(
+            fault.contains(
+                "has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results"
+            ),
+            "{source}: {fault}"
+        );
     }
     assert_eq!(run("parallel([later(call, 'a')], return_errors=True)[0]['error']").result, Ok(json!("nobody answers")));
 }

@@ -278,7 +278,7 @@ pub fn any_decision(random: &mut Random) -> Value {
 
 /// Returns a turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
-    if random.once_in(80) {
+    if random.once_in(40) {
         let codes = [ErrorCode::ModelFailed, ErrorCode::ModelUnavailable, ErrorCode::ContextExceeded, ErrorCode::TimedOut];
         return Err(error(*random.pick(&codes)));
     }

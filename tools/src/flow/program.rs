@@ -119,8 +119,8 @@ async fn execute(
     values.insert("inputs".to_owned(), Value::Object(inputs));
     values.insert("limits".to_owned(), json!(limits));
     let program = Program { name: name.to_owned(), source, values, limits, only_checks: false };
-    let mut running = Running::start(&program)
-        .map_err(|why| ToolError::new(format!("no process can be started for the program: {why}")))?;
+    let mut running =
+        Running::start(&program).map_err(|why| ToolError::new(format!("no process can be started for the program: {why}")))?;
     let mut line = to_line(&program)?;
     loop {
         let Some(asked) = running.exchange(context, line).await? else {

@@ -32,7 +32,8 @@ fn errands(effect: &str) -> Folder {
     );
     tool("errand", effect, errand, json!({"calls": ["log", "hang"]}));
     tool("log", "idempotent", format!("echo once >> '{home}/effects'\necho 1\n"), json!({}));
-    let hang = format!("mkdir '{home}/once' && {{ echo $$ >> '{home}/pids'; echo begun > '{home}/began'; sleep 600; }}\necho 2\n");
+    let hang =
+        format!("mkdir '{home}/once' && {{ echo $$ >> '{home}/pids'; echo begun > '{home}/began'; sleep 600; }}\necho 2\n");
     tool("hang", "idempotent", hang, json!({}));
     assert!(Command::new("mkfifo").arg(folder.path().join("began")).status().unwrap().success());
     folder

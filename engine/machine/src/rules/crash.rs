@@ -78,6 +78,7 @@ pub(crate) fn resume(draft: &mut Draft<'_>, call: CallAt, recovery: Recovery) {
     let (tool, open) = (draft.tool(call), draft.call(call));
     // In a fork the shell knows what became of the call in the original.
     if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
+        draft.end_inner(call);
         return draft.then(Step::Interrupt(call));
     }
     if open.approved().is_some_and(|call_hash| tool.call_hash(&open.asked.input) != call_hash) {

@@ -111,10 +111,8 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
     }
 }
 
-/// Handles a crash during `call`, which is never run again: its master is asked, or its result is `unknown_outcome`. Nobody waits for
-/// the calls of its code any more.
+/// Handles a crash during `call`, which is never run again: its master is asked, or its result is `unknown_outcome`.
 pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) {
-    draft.end_inner(call);
     let (tool, open) = (draft.tool(call), draft.call(call));
     let request = format!(
         "A crash interrupted a call of {}. Whether it took effect is not known, and it is not repeated. What became of it?\n\n{}\n\nIts input:\n{}",

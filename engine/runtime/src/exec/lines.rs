@@ -211,14 +211,16 @@ impl<'c> Conversation<'c> {
         if self.output.is_some() {
             return Err(fault(self.lines, "comes after its output, which must be its last line".to_owned()));
         }
-        let text = std::str::from_utf8(line).map_err(|_| fault(self.lines, "is not UTF-8".to_owned()))?;
+        // Without its end, the places in errors are all in line 1.
+        let text = std::str::from_utf8(line).map_err(|_| fault(self.lines, "is not UTF-8".to_owned()))?.trim_end();
         let parts = serde_json::from_str::<BTreeMap<String, &RawValue>>(text);
         let parts = parts.map_err(|error| fault(self.lines, format!("is not a JSON object: {error}")))?;
         // The derived reader would take a list for an object.
         let is_call = parts.get("call").is_some_and(|call| call.get().starts_with('{'));
         if is_call {
             let read = serde_json::from_str::<CallLine>(text);
-            let CallLine { call } = read.map_err(|error| fault(self.lines, format!("has a call that cannot be read: {error}")))?;
+            let CallLine { call } =
+                read.map_err(|error| fault(self.lines, format!("has a call that cannot be read: {error}")))?;
             return self.make(call).map(Some);
         }
         if !parts.contains_key("output") {
