@@ -192,7 +192,7 @@ impl Execution {
                     endings: Endings { tracker: self.endings, grace: shared.command_grace },
                     signs: signs.as_ref(),
                 };
-                let command = driven(inner, crate::exec::run(&context, exec, &self.input));
+                let command = driven(inner, Box::pin(crate::exec::run(&context, exec, &self.input)));
                 in_time(self.tool.timeout, signs.as_ref(), inner, command).await.map(Ended::Returned)
             }
         };

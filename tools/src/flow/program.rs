@@ -248,13 +248,12 @@ impl Running {
             done = &mut exchanged => Some(done),
             _ = late => None,
         };
-        let (pipes, asked, took) = match done {
-            Some(done) => done?,
-            None => {
-                self.is_late = true;
-                let _already_gone = self.child.kill();
-                exchanged.await?
-            }
+        let (pipes, asked, took) = if let Some(done) = done {
+            done?
+        } else {
+            self.is_late = true;
+            let _already_gone = self.child.kill();
+            exchanged.await?
         };
         self.pipes = Some(pipes);
         self.left = self.left.saturating_sub(took);
