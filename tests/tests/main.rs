@@ -12,6 +12,7 @@ mod examples;
 mod exec;
 mod forks;
 mod inner;
+mod lines;
 mod memory;
 mod model_tools;
 mod outages;

@@ -272,3 +272,66 @@ async fn a_program_that_ends_badly_ends_its_call_and_not_the_run() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{code}");
     }
 }
+
+#[tokio::test]
+async fn a_prepared_call_is_no_result() {
+    let expected = "has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results";
+    let source = "later(agent, 'worker', 'go')";
+    let finished = run_planned(source, json!({})).await;
+    assert_eq!(finished.status, "failed");
+    let error = call_error(&finished.entries, "0/1.1");
+    assert!(error.contains("programs/root.py: the value of the last expression") && error.contains(expected), "{error}");
+    let finished = run_code(source, json!({})).await;
+    assert!(call_error(&finished.entries, "0/1.1").contains(expected));
+}
+
+#[tokio::test]
+async fn what_an_agent_that_is_a_program_prints_is_kept_for_people() {
+    let printed = |finished: &Finished| {
+        let found = finished.entries.iter().find_map(|recorded| match &recorded.entry {
+            Entry::CallFinished(entry) if entry.call.as_str() == "0/1.1" => Some(entry.printed.clone()),
+            _ => None,
+        });
+        found.unwrap()
+    };
+    let finished = run_planned("print('begin')\nprint('end')\n{'n': 1}", json!({})).await;
+    assert_eq!((finished.result.clone(), printed(&finished).as_deref()), (json!({"n": 1}), Some("begin\nend\n")));
+    assert_eq!(printed(&run_planned("1", json!({})).await), None);
+    let much = run_planned("for i in range(100000): print('x' * 80)\n1", json!({})).await;
+    assert_eq!(printed(&much).unwrap().len(), 64 << 10);
+}
+
+/// Stops the worker whose program may compute for two seconds, once it runs.
+#[cfg(target_os = "linux")]
+fn stop_the_worker() {
+    let own = format!("BATON_RUNS_PROGRAM={}\0", std::process::id());
+    let is_it = |folder: &std::path::Path| {
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+        let time = |line: &&str| line.starts_with("Max cpu time");
+        read("environ") == own
+            && read("limits").lines().find(time).is_some_and(|line| line.split_whitespace().nth(3) == Some("3"))
+    };
+    let began = Instant::now();
+    let worker = loop {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        if let Some(found) = processes.into_iter().find(|folder| is_it(folder)) {
+            break found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "no worker runs");
+        std::thread::yield_now();
+    };
+    let number = worker.file_name().unwrap();
+    assert!(std::process::Command::new("kill").arg("-STOP").arg(number).status().unwrap().success());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_worker_that_gets_no_processor_is_killed_after_its_time() {
+    let stopping = std::thread::spawn(stop_the_worker);
+    let begun = Instant::now();
+    let finished = run_code("while True: pass", json!({"seconds": 2})).await;
+    stopping.join().unwrap();
+    let error = call_error(&finished.entries, "0/1.1");
+    assert_eq!(error, "program.py: the program computes for longer than 2 seconds");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}

@@ -32,11 +32,12 @@ const SIMULATE: &str = "simulate";
 const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
-const SUITES: [(&str, &[&str], &str); 5] = [
+const SUITES: [(&str, &[&str], &str); 6] = [
     ("machine", &["-p", "baton-machine", "-p", "baton-proof", "--test", "machine"], "machine"),
     ("store", &["-p", "baton-store", "--test", "store"], "store"),
     ("template", &["-p", "baton-template", "--lib"], "baton_template"),
     ("universal", &["-p", "baton-models", "--test", "universal"], "universal"),
+    ("program", &["-p", "baton-program", "--test", "program"], "program"),
     ("cli", &["-p", "baton", "--test", "cli"], "cli"),
 ];
 

@@ -26,14 +26,13 @@ impl<'s> Loader<'s> {
             let place = texts.newest_of(["/calls", other]);
             texts.fault(FaultKind::MisplacedKey, place, Spot::Key, message).expected(expected)
         };
-        if matches!(executor, Some(Executor::Exec(_))) {
-            self.faults.push(misplaced("/exec", "a command cannot make calls", "\"calls\" only for a Rust function"));
-        }
         if texts.function.is_some_and(|function| function.blocking) {
             self.faults.push(misplaced("/calls", "a blocking function cannot make calls", "an \"async fn\""));
         }
-        if form.effect.unwrap_or_default() != EffectClass::Pure {
-            let message = "code that makes calls runs again after a crash, so it must have no effect of its own";
+        // A command is a process of its own: after a crash its effect class decides.
+        let is_command = matches!(executor, Some(Executor::Exec(_)));
+        if !is_command && form.effect.unwrap_or_default() != EffectClass::Pure {
+            let message = "a function that makes calls runs again after a crash, so it must have no effect of its own";
             self.faults.push(misplaced("/effect", message, "\"effect\": \"pure\"; the called tools keep their own effects"));
         }
         for key in ["suspends", "writes"] {

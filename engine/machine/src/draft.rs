@@ -51,6 +51,8 @@ pub(super) struct FunctionDetails {
     pub(super) read: Vec<DocumentRef>,
     /// The author of a delivered result.
     pub(super) delivered_by: Option<Box<Principal>>,
+    /// The text that its code printed.
+    pub(super) printed: Option<Box<str>>,
 }
 
 /// Read access for rules.
@@ -194,10 +196,8 @@ impl Draft<'_> {
     }
 
     fn finish_as(&mut self, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>, details: FinishDetails) {
-        if self.call(call).is_calling() {
-            self.end_inner(call);
-        }
-        let FinishDetails { of_function: FunctionDetails { conflicts, read, delivered_by }, result_of } = details;
+        self.end_inner(call);
+        let FinishDetails { of_function: FunctionDetails { conflicts, read, delivered_by, printed }, result_of } = details;
         let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
         let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
@@ -221,6 +221,7 @@ impl Draft<'_> {
             result_of,
             conflicts,
             read,
+            printed,
         };
         self.push(Entry::CallFinished(entry));
         if let Some(output) = output {
@@ -232,7 +233,10 @@ impl Draft<'_> {
     }
 
     /// Ends the calls without a result that the code of `outer` made. The end of each ends those that came of it.
-    fn end_inner(&mut self, outer: CallAt) {
+    pub(super) fn end_inner(&mut self, outer: CallAt) {
+        if !self.call(outer).is_calling() {
+            return;
+        }
         for index in self.calls(outer.task).unfinished_of(outer.index) {
             let call = CallAt { index, ..outer };
             let open = self.call(call);

@@ -13,14 +13,11 @@ use monty_types::{
 };
 use serde_json::{Map, Value};
 
-use crate::value::{from_json, to_json};
+use crate::value::{LATER, from_json, to_json};
 use crate::{Answer, Call, Fault, Finished, Gone, Host, Interpreter, Limits, MAX_PRINTED_BYTES, Named, Program};
 
 /// The functions that a program sees.
 const FUNCTIONS: [&str; 6] = ["call", "agent", "ask", "later", "parallel", "document"];
-
-/// The name of the type of calls that are made later.
-const LATER: &str = "Later";
 
 /// Python, as far as `monty` knows it.
 pub(crate) struct Monty;

@@ -3,6 +3,9 @@
 use monty_types::MontyObject;
 use serde_json::{Map, Number, Value};
 
+/// The name of the type of calls that are made later.
+pub(crate) const LATER: &str = "Later";
+
 /// The deepest nesting of a value that leaves a program.
 const MAX_DEPTH: u32 = 100;
 
@@ -52,6 +55,12 @@ fn json_at(value: MontyObject, depth: u32) -> Result<Value, String> {
         MontyObject::String(text) => Value::String(text),
         MontyObject::List(values) | MontyObject::Tuple(values) | MontyObject::Set(values) | MontyObject::FrozenSet(values) => {
             list(values)?
+        }
+        MontyObject::NamedTuple { type_name, .. } if type_name == LATER => {
+            return Err(
+                "has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results"
+                    .to_owned(),
+            );
         }
         MontyObject::NamedTuple { field_names, values, .. } => {
             let fields = field_names.into_iter().zip(values);

@@ -4,6 +4,9 @@
 //! cannot open files or start processes, and it ends by itself once it used its time or memory, or when the process that started it is gone. A
 //! constructor that runs before `main` checks the variable [`RUNS_PROGRAM`] and does not return, so programs that embed the engine need no
 //! hook in their `main`.
+//!
+//! The system counts the time in which a worker computes. A worker that gets no processor, or is stopped, uses none. So the process that
+//! started it kills it when it takes [`GRACE`] longer than its program may.
 
 use std::io::{self, BufReader, StdinLock, StdoutLock};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,7 +20,11 @@ use serde_json::{Map, json};
 use crate::protocol::{FromWorker, ToWorker, read, write};
 use crate::{Answer, Call, Fault, Finished, Gone, Host, Limits, MAX_SOURCE_BYTES, Named, Program, interpreter};
 
-/// The variable that makes a process a worker.
+/// Time that a worker has in addition to the seconds of its program: for its start, its lines, and an operation that the interpreter
+/// cannot interrupt. Then it is killed.
+pub const GRACE: Duration = Duration::from_secs(3);
+
+/// The variable that makes a process a worker: the number of the process that started it.
 const RUNS_PROGRAM: &str = "BATON_RUNS_PROGRAM";
 /// Bytes of address space for the worker itself, besides the memory of its program, where the system does not report them.
 const OWN_MEMORY: u64 = 512 << 20;
@@ -37,7 +44,7 @@ pub fn command() -> io::Result<Command> {
         program.ok_or_else(|| io::Error::other("this program cannot be executed again, which running a program needs"))?;
     let mut command = Command::new(program);
     // In a group of its own: a Ctrl-C is for the process that started it, which may continue the run later.
-    command.env_clear().env(RUNS_PROGRAM, "1").current_dir("/").process_group(0);
+    command.env_clear().env(RUNS_PROGRAM, std::process::id().to_string()).current_dir("/").process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
@@ -100,9 +107,9 @@ pub fn fault_of(program: &Program, status: ExitStatus, errors: &str) -> Fault {
     const CPU: i32 = Signal::XCPU.as_raw();
     const KILL: i32 = Signal::KILL.as_raw();
     const SEGMENT: i32 = Signal::SEGV.as_raw();
-    let Limits { seconds, memory_mib, .. } = program.limits;
+    let Limits { memory_mib, .. } = program.limits;
     let message = match status.signal() {
-        Some(CPU) => format!("the program computes for longer than {seconds} seconds"),
+        Some(CPU) => return late(program),
         _ if errors.contains("memory allocation of") => format!("the program needs more than {memory_mib} MiB of memory"),
         Some(SEGMENT) => "the program is nested too deeply: its process had no stack left".to_owned(),
         _ if errors.contains("overflowed its stack") => {
@@ -114,30 +121,36 @@ pub fn fault_of(program: &Program, status: ExitStatus, errors: &str) -> Fault {
     Fault::of_file(&program.name, message)
 }
 
+/// Returns the fault of a program that takes too long.
+pub fn late(program: &Program) -> Fault {
+    let seconds = program.limits.seconds;
+    Fault::of_file(&program.name, format!("the program computes for longer than {seconds} seconds"))
+}
+
 // The macro writes the `unsafe` that a constructor needs. Nothing here needs what `main` sets up: no arguments, and threads of its own only.
 ctor::declarative::ctor! {
     #[ctor(unsafe)]
     fn before_main() {
-        if std::env::var_os(RUNS_PROGRAM).is_some() {
-            let work = std::thread::Builder::new().stack_size(STACK).spawn(work);
+        if let Some(parent) = std::env::var_os(RUNS_PROGRAM) {
+            let parent = parent.to_string_lossy().parse().unwrap_or_default();
+            let work = std::thread::Builder::new().stack_size(STACK).spawn(move || work(parent));
             let is_done = work.is_ok_and(|work| matches!(work.join(), Ok(Ok(()))));
             std::process::exit(i32::from(!is_done));
         }
     }
 }
 
-/// Executes the program on standard input.
-fn work() -> io::Result<()> {
-    let mut lines = Lines { input: BufReader::new(io::stdin().lock()), output: io::stdout().lock() };
-    let program: Program = read(&mut lines.input)?;
-    let parent = getppid();
-    // A program that computes would not notice that the process which started it was killed.
+/// Executes the program on standard input, for the process `parent`.
+fn work(parent: i32) -> io::Result<()> {
+    // A program that computes would not notice that the process which started it was killed. That process may be gone already.
     std::thread::spawn(move || {
-        while getppid() == parent {
+        while getppid().is_some_and(|now| now.as_raw_pid() == parent) {
             std::thread::sleep(Duration::from_secs(1));
         }
         std::process::exit(1);
     });
+    let mut lines = Lines { input: BufReader::new(io::stdin().lock()), output: io::stdout().lock() };
+    let program: Program = read(&mut lines.input)?;
     confine(program.limits)?;
     let checked = check_text(&program);
     let finished = if program.only_checks || checked.is_err() {

@@ -82,9 +82,12 @@ fn a_program_sees_its_values_and_cannot_lose_them_in_functions() {
 
 #[test]
 fn faults_of_the_text_are_found_before_anything_is_executed() {
-    let found = |source: &str| worker::check("plan.py", source).map_or_else(|fault| fault.to_string(), |_| "none".to_owned());
+    let found_in =
+        |file: &str, source: &str| worker::check(file, source).map_or_else(|fault| fault.to_string(), |_| "none".to_owned());
+    let found = |source: &str| found_in("plan.py", source);
     assert_eq!(found("x = 1\nx"), "none");
     assert_eq!(found("x = 1\nwhile True\n    x"), "plan.py:2:11: SyntaxError: Expected `:`, found newline");
+    assert_eq!(found_in("other.py", "x = 1\nwhile True\n    x"), "other.py:2:11: SyntaxError: Expected `:`, found newline");
     assert_eq!(found(&"x = 1\n".repeat(60_000)), "plan.py: a program has 256 KiB at most, and this one has 360000 bytes");
     let unknown = found("call('a')\ndef f():\n    import os, socket");
     assert!(
@@ -96,6 +99,47 @@ fn faults_of_the_text_are_found_before_anything_is_executed() {
     let (finished, made) = execute("call('a')\nimport socket", json!({}), Limits::default(), |_| Ok(Value::Null));
     assert!(finished.result.is_err());
     assert_eq!(made, [], "nothing was executed");
+}
+
+#[test]
+fn a_worker_whose_starter_is_gone_ends_before_it_reads_a_program() {
+    // Another process is the parent from the beginning, as for a worker whose starter was killed at once.
+    let mut orphan = worker::command().unwrap().env("BATON_RUNS_PROGRAM", "1").spawn().unwrap();
+    let input = orphan.stdin.take();
+    assert_eq!(orphan.wait().unwrap().code(), Some(1), "its input is still open: {input:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_has_nothing_of_the_environment() {
+    let mut command = worker::command().unwrap();
+    let mut idle = command.spawn().unwrap();
+    // The system shows the new environment once the process executes its program.
+    let environment = loop {
+        let shown = std::fs::read(format!("/proc/{}/environ", idle.id())).unwrap();
+        if shown.windows(b"BATON_RUNS_PROGRAM".len()).any(|name| name == b"BATON_RUNS_PROGRAM") {
+            break String::from_utf8(shown).unwrap();
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(environment, format!("BATON_RUNS_PROGRAM={}\0", std::process::id()));
+    // It ends when it reads no program.
+    drop(idle.stdin.take());
+    assert!(!idle.wait().unwrap().success());
+}
+
+#[test]
+fn a_prepared_call_is_no_value() {
+    for source in ["later(call, 'a')", "[1, {'n': later(call, 'a')}]", "call('a', n=later(call, 'b'))"] {
+        let fault = fault(source);
+        assert!(
+            fault.contains(
+                "has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results"
+            ),
+            "{source}: {fault}"
+        );
+    }
+    assert_eq!(run("parallel([later(call, 'a')], return_errors=True)[0]['error']").result, Ok(json!("nobody answers")));
 }
 
 #[test]

@@ -135,6 +135,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             said,
             conflicts,
             read,
+            printed,
         }) => {
             let mut line = format!("{call} {tool} {}", result_text(result));
             for read in read {
@@ -157,6 +158,9 @@ pub fn line(entry: &Entry) -> Option<String> {
                 let _ = write!(line, " (knew {base} of {path}, current is v{current})");
             }
             line.push_str(&said_list(said));
+            if let Some(printed) = printed {
+                let _ = write!(line, " (printed {printed:?})");
+            }
             line
         }
         Entry::DocumentWritten(version) => document_written(version),

@@ -23,7 +23,7 @@ use crate::script::{
 const PATHS: [&str; 4] = ["a.md", "b.csv", "c.json", "missing.md"];
 const APPROVERS: [Approver; 2] = [Approver::Master, Approver::Person];
 /// The tools of the jobs.
-pub const TOOLS: [&str; 7] = ["work", "look", "once", "save", "jot", "plan", "last"];
+pub const TOOLS: [&str; 8] = ["work", "look", "once", "save", "jot", "plan", "errand", "last"];
 
 /// The tools that manage tasks.
 const MANAGING: [(&str, TaskAction); 4] = [
@@ -198,6 +198,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
             perhaps_approved(random, function("save").effect(EffectClass::Keyed).writing()),
             note("jot"),
             perhaps_approved(random, function("plan").effect(EffectClass::Pure).calls(&["*", "once"])),
+            perhaps_asked(random, function("errand").effect(EffectClass::AtMostOnce).calls(&["*", "work"])),
             function("last").after(AfterExecution::Terminate),
             perhaps_asked(random, judge),
         ])
@@ -307,7 +308,7 @@ fn is_acceptance(prompted: &Prompted<'_>) -> bool {
 
 /// Returns a turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
-    if random.once_in(80) {
+    if random.once_in(40) {
         let codes = [ErrorCode::ModelFailed, ErrorCode::ModelUnavailable, ErrorCode::ContextExceeded, ErrorCode::TimedOut];
         return Err(error(*random.pick(&codes)));
     }
@@ -356,6 +357,9 @@ pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
         outcome.reads = vec![DocumentRef { path: document_path(PATHS[random.below(4)]), version: 1 + random.below(2) as u32 }];
         outcome.loads = vec![DocumentRef { path: document_path(PATHS[random.below(4)]), version: 1 + random.below(2) as u32 }];
     }
+    if random.once_in(10) {
+        outcome.printed = Some("step by step".into());
+    }
     if random.once_in(30) {
         outcome.after = Some(*random.pick(&[AfterExecution::Suspend, AfterExecution::Terminate]));
     }
@@ -376,7 +380,7 @@ pub fn straight_job(random: &mut Random) -> JobDraft {
     let agents = 2 + random.below(3);
     let tools = |index: usize| {
         let routes = (index + 1..agents).map(|other| format!("route_to_agent{other}"));
-        routes.chain(["work look save jot plan ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
+        routes.chain(["work look save jot plan errand ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
     };
     let drafts: Vec<AgentDraft> = (0..agents).map(|index| agent(&format!("agent{index}"), &tools(index))).collect();
     let mut routes = Vec::new();
@@ -392,6 +396,7 @@ pub fn straight_job(random: &mut Random) -> JobDraft {
         function("save").effect(EffectClass::Keyed).writing(),
         note("jot"),
         function("plan").effect(EffectClass::Pure).calls(&["*"]),
+        function("errand").effect(EffectClass::Keyed).calls(&["*"]),
     ])
 }
 
@@ -417,7 +422,7 @@ fn straight_call(random: &mut Random, mark: &str) -> ModelCall {
         2 | 3 => call("save", mark),
         4 => call("jot", mark),
         5 => call_with("ask_master", json!({"question": mark})),
-        6 => call("plan", mark),
+        6 => call(["plan", "errand"][random.below(2)], mark),
         // An agent that was not granted this one, or that does not exist, is refused. The refusal must be the same
         // each time.
         _ => route_with(&format!("agent{}", 1 + random.below(4)), mark, &["a.md"]),

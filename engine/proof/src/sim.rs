@@ -506,7 +506,9 @@ impl Sim {
                 self.pending = pending;
             }
             Effect::AskPerson { question } => {
-                if !self.asked.contains(&question) {
+                // A later entry of the same decision may have ended it.
+                let lives = self.ledger.tasks[&question].ended.is_none();
+                if lives && !self.asked.contains(&question) {
                     self.asked.push(question);
                 }
             }

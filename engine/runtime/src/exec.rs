@@ -3,13 +3,16 @@
 //! The command is started by its arguments alone, in a fresh folder that holds the documents the input names, with
 //! nothing in its environment but `PATH`, `LANG`, `BATON_CALL_ID`, `BATON_COMMAND_ID` and what the config names. It reads the call's input
 //! on stdin and writes one JSON value to stdout. An object with the key `output` is an envelope ([`Envelope`]), and so is
-//! one with the key `documents` where the tool may write them; any other value *is* the output.
+//! one with the key `documents` where the tool may write them; any other value *is* the output. A command whose config has `"calls"` speaks
+//! lines instead ([`lines`]).
 //!
 //! How its processes end is the business of [`processes`](crate::processes).
 
+mod lines;
+
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -22,7 +25,8 @@ use baton_types::json::Json;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 use crate::processes::{CALL_ID, Endings, Processes, Scratch};
 use crate::signs::SignsOfLife;
@@ -94,20 +98,26 @@ struct EnvelopeDocument {
     tags: Option<Vec<String>>,
 }
 
-/// Runs `spec` for the call of `context` and returns its output; its writes are collected by the context.
+/// A command, and the things of the shell that it needs.
+pub(crate) struct Exec<'e> {
+    pub(crate) spec: &'e ExecSpec,
+    /// The job's folder, whose files the command may name.
+    pub(crate) folder: Option<&'e Path>,
+    /// Looks up an environment variable that the config names.
+    pub(crate) variable: &'e (dyn Fn(&str) -> Option<String> + Send + Sync),
+    /// Whether the command makes calls.
+    pub(crate) makes_calls: bool,
+    /// Tracks the end of a command that is stopped.
+    pub(crate) endings: Endings,
+    /// What the command writes is a sign of life.
+    pub(crate) signs: Option<&'e SignsOfLife>,
+}
+
+/// Runs the command for the call of `context` and returns its output; its writes are collected by the context.
 ///
-/// Dropping the future asks the command to end, and ends it by force soon after; `endings` tracks that. `variable` looks
-/// up an environment variable that the config names; `folder` is the job's folder, whose files the command may name. What it
-/// writes is a sign of life.
-pub(crate) async fn run(
-    context: &ToolContext,
-    spec: &ExecSpec,
-    folder: Option<&Path>,
-    input: &Json,
-    variable: &(dyn Fn(&str) -> Option<String> + Send + Sync),
-    endings: &Endings,
-    signs: Option<&SignsOfLife>,
-) -> Result<Json, ToolError> {
+/// Dropping the future asks the command to end, and ends it by force soon after.
+pub(crate) async fn run(context: &ToolContext, exec: Exec<'_>, input: &Json) -> Result<Json, ToolError> {
+    let Exec { spec, folder, variable, makes_calls, endings, signs } = exec;
     let place = Scratch::new().map_err(|error| cannot("make a temporary folder", &error))?;
     lay_out_documents(context, &input.value(), place.path()).await?;
     let mut command = command(spec, folder)?;
@@ -121,9 +131,12 @@ pub(crate) async fn run(
         }
     }
     let processes =
-        Processes::spawn(command, place, endings).map_err(|error| cannot(&format!("start {:?}", spec.command[0]), &error))?;
-    let finished = finish(processes, input.text().as_bytes().to_vec(), signs).await?;
-    let text = finished.into_text()?;
+        Processes::spawn(command, place, &endings).map_err(|error| cannot(&format!("start {:?}", spec.command[0]), &error))?;
+    let text = if makes_calls {
+        lines::converse(context, processes, input, signs).await?
+    } else {
+        answer(processes, input, signs).await?
+    };
     accept(context, &text)
 }
 
@@ -163,10 +176,17 @@ async fn lay_out_documents(context: &ToolContext, input: &Value, place: &Path) -
     Ok(())
 }
 
-/// Result of a finished command.
-struct Finished {
-    status: std::process::ExitStatus,
-    stdout: Captured,
+/// The part of the shell that reads the stdout of a command.
+trait ReadsStdout {
+    /// Reads up to the end of the pipe. True if the command must end at once.
+    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> bool;
+}
+
+/// End of a command.
+struct End {
+    status: ExitStatus,
+    /// Whether it ended by itself.
+    by_itself: bool,
     stderr: Captured,
 }
 
@@ -177,44 +197,75 @@ struct Captured {
     overflowed: bool,
 }
 
-/// Feeds `input`, reads both outputs, waits for the command, then ends whatever is left of it.
-async fn finish(mut processes: Processes, input: Vec<u8>, signs: Option<&SignsOfLife>) -> Result<Finished, ToolError> {
+/// Feeds `input` to a command without calls. Returns the text that it writes, if it succeeds.
+async fn answer(processes: Processes, input: &Json, signs: Option<&SignsOfLife>) -> Result<String, ToolError> {
+    let input = input.text().as_bytes().to_vec();
+    let feed = |stdin: Option<ChildStdin>| {
+        tokio::spawn(async move {
+            if let Some(mut stdin) = stdin {
+                // A command may close stdin without reading it; that is its own affair.
+                let _closed_early = stdin.write_all(&input).await;
+            }
+        })
+    };
+    let mut stdout = Captured::default();
+    let end = finish(processes, feed, &mut stdout, signs).await?;
+    if stdout.overflowed {
+        return Err(end.failure(too_much("stdout")));
+    }
+    end.check()?;
+    match std::str::from_utf8(&stdout.bytes).map(str::trim) {
+        Ok("") => Err(end.failure("the command wrote nothing to stdout, where one JSON value is expected".to_owned())),
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(end.failure("the command wrote something to stdout that is not UTF-8".to_owned())),
+    }
+}
+
+/// Reads both outputs of a command, waits for its end, then ends whatever is left of it. `feed` starts a task that feeds its stdin: a
+/// command that never reads its input must not keep its output from being read.
+async fn finish(
+    mut processes: Processes,
+    feed: impl FnOnce(Option<ChildStdin>) -> JoinHandle<()>,
+    reader: &mut impl ReadsStdout,
+    signs: Option<&SignsOfLife>,
+) -> Result<End, ToolError> {
     let group = processes.group();
     let (stdin, stdout, stderr) = processes.pipes();
-    // Feeding is a task of its own: a command that never reads its input must not keep its output from being read.
-    let feeding = tokio::spawn(async move {
-        if let Some(mut stdin) = stdin {
-            // A command may close stdin without reading it; that is its own affair.
-            let _closed_early = stdin.write_all(&input).await;
-        }
-    });
-    let (mut out, mut err) = (Captured::default(), Captured::default());
+    let feeding = feed(stdin);
+    let mut err = Captured::default();
     let mut left = group.exit();
-    {
+    let must_end = {
         let read = async {
-            let (first, second) = (out.fill(stdout, signs), err.fill(stderr, signs));
+            let (first, second) = (reader.read(stdout, signs), err.fill(stderr, signs));
             tokio::pin!(first, second);
-            // The first pipe that overflows ends the reading, for the command may never close the other.
+            // The first pipe that must end ends the reading, for the command may never close the other.
             tokio::select! {
-                overflowed = &mut first => if !overflowed { second.await; },
-                overflowed = &mut second => if !overflowed { first.await; },
+                must_end = &mut first => must_end || second.await,
+                must_end = &mut second => must_end || first.await,
             }
         };
         tokio::pin!(read);
         tokio::select! {
-            () = &mut read => {}
+            must_end = &mut read => must_end,
             _ = &mut left => {
                 group.kill().await;
-                let _held_open = tokio::time::timeout(PIPE_GRACE, &mut read).await;
+                tokio::time::timeout(PIPE_GRACE, &mut read).await.unwrap_or(true)
             }
         }
-    }
+    };
     feeding.abort();
-    if !left.is_finished() && !out.overflowed && !err.overflowed {
-        let _exited = left.await;
+    let mut by_itself = left.is_finished();
+    if !by_itself && !must_end {
+        by_itself = left.await.is_ok();
     }
     let status = processes.end().await.map_err(|error| cannot("wait for the command", &error))?;
-    Ok(Finished { status, stdout: out, stderr: err })
+    Ok(End { status, by_itself, stderr: err })
+}
+
+impl ReadsStdout for Captured {
+    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> bool {
+        self.fill(stdout, signs).await
+    }
 }
 
 impl Captured {
@@ -238,23 +289,16 @@ impl Captured {
     }
 }
 
-impl Finished {
-    /// Returns the command's output, if it succeeded.
-    fn into_text(self) -> Result<String, ToolError> {
-        for (captured, name) in [(&self.stdout, "stdout"), (&self.stderr, "stderr")] {
-            if captured.overflowed {
-                return Err(self.failure(format!("the command wrote more than {} MiB to {name}", OUTPUT_BYTES >> 20)));
-            }
+impl End {
+    /// Checks that the command ended with success.
+    fn check(&self) -> Result<(), ToolError> {
+        if self.stderr.overflowed {
+            return Err(self.failure(too_much("stderr")));
         }
         if !self.status.success() {
             return Err(self.failure(format!("the command failed: {}", self.status)));
         }
-        let text = std::str::from_utf8(&self.stdout.bytes).map(str::trim);
-        match text {
-            Ok("") => Err(self.failure("the command wrote nothing to stdout, where one JSON value is expected".to_owned())),
-            Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(self.failure("the command wrote something to stdout that is not UTF-8".to_owned())),
-        }
+        Ok(())
     }
 
     fn failure(&self, message: String) -> ToolError {
@@ -265,8 +309,7 @@ impl Finished {
 /// Reads what the command wrote, and collects its documents.
 fn accept(context: &ToolContext, text: &str) -> Result<Json, ToolError> {
     let not_json = |error: serde_json::Error| {
-        let preview: String = text.chars().take(200).collect();
-        ToolError::new(format!("the command's answer cannot be read: {error}")).with_detail(json!({ "stdout": preview }))
+        ToolError::new(format!("the command's answer cannot be read: {error}")).with_detail(json!({ "stdout": preview(text) }))
     };
     let whole = Json::parse(text).map_err(not_json)?;
     let value = whole.value();
@@ -314,6 +357,16 @@ impl EnvelopeDocument {
             _ => refuse("needs exactly one of content and content_base64"),
         }
     }
+}
+
+/// Returns the message about a command that writes more than [`OUTPUT_BYTES`] to a pipe.
+fn too_much(pipe: &str) -> String {
+    format!("the command wrote more than {} MiB to {pipe}", OUTPUT_BYTES >> 20)
+}
+
+/// Returns the beginning of what a command wrote, for an error.
+fn preview(text: &str) -> String {
+    text.chars().take(200).collect()
 }
 
 fn cannot(what: &str, error: &io::Error) -> ToolError {

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::control;
 use crate::error::panic_message;
+use crate::exec::Exec;
 use crate::handle::{Message, Progress};
 use crate::host::Host;
 use crate::host::inner::InnerCalls;
@@ -171,13 +172,7 @@ impl Execution {
             Runs::Function(function) => {
                 let code = AssertUnwindSafe((function.invoke)(&context, &self.input)).catch_unwind();
                 let inner = self.inner.as_deref();
-                let code = async {
-                    match inner {
-                        Some(inner) => inner.drive(code).await,
-                        None => code.await,
-                    }
-                };
-                in_time(self.tool.timeout, signs.as_ref(), inner, code).await.map(|ended| match ended {
+                in_time(self.tool.timeout, signs.as_ref(), inner, driven(inner, code)).await.map(|ended| match ended {
                     Ok(answer) => Ended::Returned(answer),
                     Err(panic) => Ended::Panicked(panic_message(&*panic)),
                 })
@@ -188,10 +183,17 @@ impl Execution {
                     let is_named = spec.env.iter().any(|named| named == name);
                     if is_named { context.secret(name).ok() } else { (shared.variable)(name) }
                 };
-                let (folder, variable) = (self.folder.as_deref(), &given);
-                let endings = Endings { tracker: self.endings, grace: shared.command_grace };
-                let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &endings, signs.as_ref());
-                in_time(self.tool.timeout, signs.as_ref(), None, command).await.map(Ended::Returned)
+                let inner = self.inner.as_deref();
+                let exec = Exec {
+                    spec: &spec,
+                    folder: self.folder.as_deref(),
+                    variable: &given,
+                    makes_calls: inner.is_some(),
+                    endings: Endings { tracker: self.endings, grace: shared.command_grace },
+                    signs: signs.as_ref(),
+                };
+                let command = driven(inner, Box::pin(crate::exec::run(&context, exec, &self.input)));
+                in_time(self.tool.timeout, signs.as_ref(), inner, command).await.map(Ended::Returned)
             }
         };
         failpoint::pass("call.run.after");
@@ -208,6 +210,7 @@ impl Execution {
                 };
                 secrets.scrub_json(&mut output);
                 effects.writes.iter_mut().for_each(|(write, facts)| scrub_write(&secrets, write, facts));
+                secrets.scrub_text(&mut effects.printed);
                 if let Some(model) = summary_model {
                     crate::summary::summarise(&context, &model, &mut effects.writes).await;
                 }
@@ -277,6 +280,14 @@ async fn in_time<T>(
     }
 }
 
+/// Runs `code`, and gives it the results of its calls if it makes any.
+async fn driven<T>(inner: Option<&InnerCalls>, code: impl Future<Output = T>) -> T {
+    match inner {
+        Some(inner) => inner.drive(code).await,
+        None => code.await,
+    }
+}
+
 /// Runs a plain function where it may block. A thread cannot be stopped: one that ignores its cancellation keeps its
 /// permit until it returns, so that runaway functions are bounded in number.
 async fn on_own_thread(
@@ -318,6 +329,7 @@ fn accepted(output: Json, effects: CollectedEffects) -> (Outcome, Vec<(ContentHa
     outcome.loads = effects.loads;
     outcome.reads = effects.reads;
     outcome.after = effects.after;
+    outcome.printed = (!effects.printed.is_empty()).then(|| effects.printed.into());
     (outcome, contents)
 }
 
@@ -336,7 +348,7 @@ fn refused(error: ToolError) -> Returned {
 
 /// Returns the suspension of a call whose code has ended without a result. It must have written nothing.
 fn suspended(tool: &Tool, effects: CollectedEffects, secrets: &Secrets) -> Returned {
-    let CollectedEffects { writes, loads, reads: _, after, suspension } = effects;
+    let CollectedEffects { writes, loads, reads: _, after, suspension, printed: _ } = effects;
     let name = tool.definition.shown_name();
     if !tool.suspends {
         let message = format!("the code of {name} waits for a delivery or a moment, but its config lacks \"suspends\": true");

@@ -185,7 +185,7 @@ impl Recording {
     /// Returns the result of the same call of the same tool with the same input and configuration.
     fn same_call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Option<Outcome> {
         let recorded = self.calls.get(call)?;
-        let Entry::CallFinished(CallFinished { tool: name, result, after, read, .. }) = &recorded.entry.entry else {
+        let Entry::CallFinished(CallFinished { tool: name, result, after, read, printed, .. }) = &recorded.entry.entry else {
             return None;
         };
         let asked = match call.position() {
@@ -220,6 +220,7 @@ impl Recording {
             loads: result.documents.iter().filter(|document| !written.contains(document)).cloned().collect(),
             reads: read.clone(),
             after: Some(*after).filter(|after| *after != by_default),
+            printed: printed.clone(),
         })
     }
 

@@ -314,6 +314,7 @@ fn call_finished(said: Sentence, line: &Line, finished: &CallFinished) -> Senten
         said: _,
         conflicts: _,
         read: _,
+        printed,
     } = finished;
     let said = said.name(tool.as_str());
     let said = match (tool_type.behavior().then, &line.with) {
@@ -326,6 +327,10 @@ fn call_finished(said: Sentence, line: &Line, finished: &CallFinished) -> Senten
         None => said,
     };
     let said = outcome(said, result);
+    let said = match printed {
+        Some(printed) => said.plain(format!(" · printed {}", shown(printed))),
+        None => said,
+    };
     if result.status == CallStatus::Success { said } else { said.milestone() }
 }
 

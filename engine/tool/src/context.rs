@@ -50,7 +50,12 @@ pub struct CollectedEffects {
     pub after: Option<AfterExecution>,
     /// The moment and the output that the call waits for, if its code ended without a result.
     pub suspension: Option<Suspension>,
+    /// The text that it printed.
+    pub printed: String,
 }
+
+/// The most bytes of printed text that a call keeps.
+const PRINTED_BYTES: usize = 64 << 10;
 
 /// A document that a function wants to write.
 #[derive(Clone, Debug, PartialEq)]
@@ -246,6 +251,13 @@ impl ToolContext {
     /// Reports the progress of the call to watchers.
     pub fn progress(&self, message: &str) {
         self.host.progress(message);
+    }
+
+    /// Keeps `text` with the result, for the people who operate the run. No model reads it. The first 64 KiB of a call are kept.
+    pub fn print(&self, text: &str) {
+        let printed = &mut self.lock().printed;
+        let room = PRINTED_BYTES.saturating_sub(printed.len());
+        printed.push_str(&text[..text.floor_char_boundary(room)]);
     }
 
     /// Returns the secret of that name.

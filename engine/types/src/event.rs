@@ -204,6 +204,8 @@ pub struct Outcome {
     pub reads: Vec<DocumentRef>,
     /// Wish of the executor's typed envelope for the end of the turn; never read from content.
     pub after: Option<AfterExecution>,
+    /// Text that the code printed.
+    pub printed: Option<Box<str>>,
 }
 
 impl Outcome {
@@ -217,6 +219,7 @@ impl Outcome {
             loads: Vec::new(),
             reads: Vec::new(),
             after: None,
+            printed: None,
         }
     }
 
@@ -230,6 +233,7 @@ impl Outcome {
             loads: Vec::new(),
             reads: Vec::new(),
             after: None,
+            printed: None,
         }
     }
 }

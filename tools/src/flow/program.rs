@@ -5,7 +5,9 @@
 //! after a crash it makes the same calls again.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::pin::pin;
 use std::process::{Child, ChildStdin, ChildStdout};
+use std::time::{Duration, Instant};
 
 use baton_macros::tool;
 use baton_program::protocol::{FromWorker, MAX_LINE_BYTES, ToWorker};
@@ -17,6 +19,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 use crate::reading::text_of;
 
@@ -65,9 +68,7 @@ async fn run_own_program(
 ) -> Result<Value, ToolError> {
     let values = Map::from_iter([("request".to_owned(), Value::String(request))]);
     let Finished { result, printed } = execute(context, &name, code, inputs.unwrap_or_default(), values).await?;
-    if !printed.is_empty() {
-        context.progress(&printed);
-    }
+    context.print(&printed);
     let output = result.map_err(|fault| error(&fault, &printed))?;
     match schema.map(|schema| faults_of(&output, &schema)).transpose() {
         Ok(None | Some(None)) => Ok(output),
@@ -119,7 +120,7 @@ async fn execute(
     values.insert("limits".to_owned(), json!(limits));
     let program = Program { name: name.to_owned(), source, values, limits, only_checks: false };
     let mut running =
-        Running::start().map_err(|why| ToolError::new(format!("no process can be started for the program: {why}")))?;
+        Running::start(&program).map_err(|why| ToolError::new(format!("no process can be started for the program: {why}")))?;
     let mut line = to_line(&program)?;
     loop {
         let Some(asked) = running.exchange(context, line).await? else {
@@ -193,6 +194,10 @@ struct Running {
     child: Child,
     /// The pipes; `None` while a line is exchanged.
     pipes: Option<Pipes>,
+    /// The rest of the time in which it must answer.
+    left: Duration,
+    /// Whether it was killed because that time was over.
+    is_late: bool,
 }
 
 struct Pipes {
@@ -208,25 +213,50 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start() -> io::Result<Self> {
+    fn start(program: &Program) -> io::Result<Self> {
         let mut child = worker::command()?.spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.ok_or_else(|| io::Error::other("it has no pipes"))?;
-        Ok(Self { child, pipes: Some(Pipes { input, output: BufReader::new(output) }) })
+        let left = Duration::from_secs(program.limits.seconds.into()) + worker::GRACE;
+        Ok(Self { child, pipes: Some(Pipes { input, output: BufReader::new(output) }), left, is_late: false })
     }
 
-    /// Sends a line and returns the line that follows; `None` if the worker has ended. The program computes meanwhile.
+    /// Sends a line and returns the line that follows; `None` if the worker has ended. The program computes meanwhile. A worker that
+    /// takes too long is killed.
     async fn exchange(&mut self, context: &ToolContext, line: Vec<u8>) -> Result<Option<FromWorker>, ToolError> {
         let Some(mut pipes) = self.pipes.take() else { return Ok(None) };
+        // The time before a thread is free does not count.
+        let (begin, begun) = oneshot::channel();
         let exchange = move || {
+            let began = Instant::now();
+            let _not_awaited = begin.send(());
             let mut asked = Vec::new();
             let sent = pipes.input.write_all(&line).and_then(|()| pipes.input.flush());
             // A worker that ends early may have sent its last line.
             let read = (&mut pipes.output).take(MAX_LINE_BYTES).read_until(b'\n', &mut asked);
-            (pipes, sent.and(read).is_ok().then_some(asked))
+            (pipes, sent.and(read).is_ok().then_some(asked), began.elapsed())
         };
-        let (pipes, asked) = context.blocking(exchange).await?;
+        let mut exchanged = pin!(context.blocking(exchange));
+        let late = async {
+            match begun.await {
+                Ok(()) => context.sleep(self.left).await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        let done = tokio::select! {
+            biased;
+            done = &mut exchanged => Some(done),
+            _ = late => None,
+        };
+        let (pipes, asked, took) = if let Some(done) = done {
+            done?
+        } else {
+            self.is_late = true;
+            let _already_gone = self.child.kill();
+            exchanged.await?
+        };
         self.pipes = Some(pipes);
+        self.left = self.left.saturating_sub(took);
         if asked.as_ref().is_some_and(|asked| asked.len() as u64 == MAX_LINE_BYTES) {
             let message = "the program gives more than {} MiB at once, in its result or in calls";
             return Err(ToolError::new(message.replace("{}", &(MAX_LINE_BYTES >> 20).to_string())));
@@ -248,6 +278,7 @@ impl Running {
         };
         let errors = context.blocking(read).await?;
         Ok(match self.child.wait() {
+            Ok(_) if self.is_late => worker::late(program),
             Ok(status) => worker::fault_of(program, status, &String::from_utf8_lossy(&errors)),
             Err(why) => Fault::of_file(&program.name, format!("the process of the program was lost: {why}")),
         })

@@ -17,6 +17,7 @@ mod keeping;
 mod killed;
 #[cfg(target_os = "linux")]
 mod large;
+mod lines;
 mod looking;
 mod memories;
 mod models;

@@ -104,7 +104,8 @@ pub struct ToolForm {
     #[serde(default)]
     pub suspends: Option<bool>,
     /// The tools that the code of a call may call: tool ids, or `*` for every tool that the calling agent was granted. Only for a
-    /// function that is `pure` and asynchronous: after a crash it runs again, and takes the results of the calls that it made.
+    /// command, or for a function that is `pure` and asynchronous. Code that runs again after a crash takes the results of the calls that
+    /// it made.
     #[serde(default)]
     #[validate(length(min = 1, max = 64))]
     pub calls: Option<Vec<String>>,

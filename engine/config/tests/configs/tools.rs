@@ -55,6 +55,34 @@ fn a_fault_of_calls_is_in_the_file_that_joined_the_keys() {
 }
 
 #[test]
+fn a_command_may_make_calls_whatever_its_effect() {
+    let command = |keys: &str| {
+        let text = format!(
+            "{{ \"tool_id\": \"errand\", \"type\": \"function_tool\", \"description\": \"Runs an errand.\", {keys},
+                \"input_schema\": {{ \"type\": \"object\" }}, \"exec\": {{ \"command\": [\"true\"] }} }}"
+        );
+        sound().with(Role::Tool, "tools/errand.json", text)
+    };
+    for effect in ["pure", "idempotent", "keyed", "at_most_once"] {
+        let configs = command(&format!("\"effect\": \"{effect}\", \"calls\": [\"note\", \"*\"]")).load().expect(effect);
+        assert_eq!(configs.tools["errand"].calls, ["note", "*"]);
+    }
+    for (keys, expected) in [
+        ("\"calls\": [\"note\"], \"writes\": true", "\"calls\" and \"writes\" exclude each other"),
+        ("\"calls\": [\"note\"], \"suspends\": true", "\"calls\" and \"suspends\" exclude each other"),
+        ("\"calls\": [\"nothing\"]", "tool \"errand\" calls the unknown tool \"nothing\""),
+        ("\"calls\": [\"handoff\"]", "code cannot call \"handoff\""),
+        ("\"calls\": [\"note\", \"note\"]", "\"calls\" names \"note\" twice"),
+        ("\"calls\": []", "\"calls\" is out of range"),
+        ("\"calls\": \"note\"", "\"calls\" is of the wrong type"),
+        ("\"calls\": [\"note\"], \"runs_programs\": true", "\"runs_programs\" is for a function with \"calls\""),
+    ] {
+        let told = command(keys).faults();
+        assert!(told.contains(expected) && told.ends_with("\n1 error"), "{keys}: {told}");
+    }
+}
+
+#[test]
 fn calls_name_each_tool_once() {
     let calls =
         |named: &str| sound().edited(BUILT_IN, "\"effect\": \"pure\"", &format!("\"effect\": \"pure\", \"calls\": {named}"));

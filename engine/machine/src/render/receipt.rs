@@ -37,5 +37,6 @@ pub(crate) fn receipt(entry: &CallFinished) -> CallFinished {
         result: Arc::new(result),
         conflicts: entry.conflicts.clone(),
         read: Vec::new(),
+        printed: None,
     }
 }

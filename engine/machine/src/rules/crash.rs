@@ -1,12 +1,13 @@
 //! Rule *effect classes*: what a crash does to a request or a call in progress.
 //!
 //! A request is settled at its reservation and made again, with the same bytes. A `pure`, `idempotent` or `keyed` call runs
-//! again. An `at_most_once` call never runs again: the result is `unknown_outcome`, or its master is asked.
+//! again. An `at_most_once` call never runs again: the result is `unknown_outcome`, or its master is asked. The calls that its code
+//! made end with it.
 
 use baton_types::config::EffectClass;
 
-use crate::changed_since;
 use crate::prelude::*;
+use crate::{changed_since, unknown_outcome};
 
 /// The reason why requests and calls in progress are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,22 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
     }
     // A suspended call has no code that could be lost.
     let running = of.calls().enumerate().filter(|(_, call)| call.is_running() && call.is_function());
-    draft.steps.extend(running.map(|(index, _)| Step::Resume { call: CallAt { task, index }, recovery }));
+    let running = running.map(|(index, _)| CallAt { task, index });
+    let (lost, resumed): (Vec<_>, Vec<_>) = running.partition(|call| recovery == Recovery::AfterCrash && is_lost(draft, *call));
+    // The others end with the code that made them. Calls that they made are behind them, and are first here.
+    let in_doubt = lost.into_iter().rev().filter(|call| draft.tool(*call).effect == EffectClass::AtMostOnce);
+    let steps: Vec<_> = in_doubt
+        .map(|call| Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None })
+        .chain(resumed.into_iter().map(|call| Step::Resume { call, recovery }))
+        .collect();
+    draft.steps.extend(steps);
     draft.settle_asks(task, None, recovery.used());
+}
+
+/// Whether nobody waits for `call` any more: code made it, directly or not, that is not repeated after a crash.
+fn is_lost(draft: &Draft<'_>, call: CallAt) -> bool {
+    let mut above = std::iter::successors(draft.outer(call), |outer| draft.outer(*outer));
+    above.any(|outer| draft.tool(outer).effect == EffectClass::AtMostOnce)
 }
 
 /// Runs `call` again, unless that could repeat its effect.
@@ -63,6 +78,7 @@ pub(crate) fn resume(draft: &mut Draft<'_>, call: CallAt, recovery: Recovery) {
     let (tool, open) = (draft.tool(call), draft.call(call));
     // In a fork the shell knows what became of the call in the original.
     if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
+        draft.end_inner(call);
         return draft.then(Step::Interrupt(call));
     }
     if open.approved().is_some_and(|call_hash| tool.call_hash(&open.asked.input) != call_hash) {

@@ -23,13 +23,13 @@ pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
 
 /// Gives `call` its result of `outcome`, which its executor returned, or which somebody delivered.
 pub(super) fn finish(draft: &mut Draft<'_>, call: CallAt, outcome: Outcome, delivered_by: Option<Box<Principal>>) {
-    let (tool, envelope, reads) = (draft.tool(call), outcome.after, outcome.reads.clone());
+    let (tool, envelope, reads, printed) = (draft.tool(call), outcome.after, outcome.reads.clone(), outcome.printed.clone());
     let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
     let (result, conflicts) = judge(draft, call, &tool, outcome).unwrap_or_else(failed);
     let documents = &draft.run.shared.documents;
     let exists = |read: &DocumentRef| result.status == CallStatus::Success && documents.version(read).is_some();
     let read = reads.into_iter().filter(exists).collect();
-    draft.finish_function(call, result, envelope, FunctionDetails { conflicts, read, delivered_by });
+    draft.finish_function(call, result, envelope, FunctionDetails { conflicts, read, delivered_by, printed });
     draft.then(Step::Advance(call.task));
 }
 
@@ -77,7 +77,7 @@ pub(super) fn check_output(
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
 /// agent that receives it is written as a document.
 fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> Result<(CallResult, Vec<Conflict>), CallError> {
-    let Outcome { status, output, error, writes, loads, reads: _, after } = outcome;
+    let Outcome { status, output, error, writes, loads, reads: _, after, printed: _ } = outcome;
     let mut result_bytes = draft.run.limits(draft.task(call.task)).result_bytes;
     let (output, kept) = match output {
         Produced::Inline(output) => (Some(output), None),

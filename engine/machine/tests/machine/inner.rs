@@ -9,6 +9,7 @@ use baton_types::limits::Limits;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
+use crate::support::script::Prompted;
 use crate::support::{Sim, agent, ask, call, function, handoff, job, route, turn};
 
 fn shop() -> JobDraft {
@@ -228,6 +229,54 @@ fn a_crash_treats_an_inner_call_by_its_own_effect() {
     assert_eq!(sim.result("0/1.1:l").status, CallStatus::Success);
     sim.release("flow");
     sim.assert_over();
+}
+
+/// Begins a run whose root calls `errand`, whose code makes calls and is not repeated after a crash.
+fn begun_errand(asks: bool) -> Sim {
+    let errand = function("errand").effect(EffectClass::AtMostOnce).calls(&["*"]);
+    let errand = if asks { errand.asks_what_became_of_it() } else { errand };
+    let job = job([agent("root", "errand flow look strike ask_master route_to_worker"), agent("worker", "look")]).tools([
+        errand,
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("look").effect(EffectClass::Pure),
+        function("strike").effect(EffectClass::AtMostOnce),
+    ]);
+    let root = [turn([call("errand", "a")]), turn([handoff("done")])];
+    let worker = |_: &Prompted<'_>| Ok(turn([call("look", "w")]));
+    let held = ["errand", "flow", "look", "strike"];
+    let sim = Sim::new(&job).agent("root", root).agent_with("worker", worker);
+    held.into_iter().fold(sim, Sim::holding).start()
+}
+
+#[test]
+fn inner_calls_end_at_a_crash_with_code_that_is_not_repeated() {
+    for asks in [false, true] {
+        let mut sim = begun_errand(asks);
+        sim.makes("0/1.1", "l", call("look", "b")).unwrap();
+        sim.makes("0/1.1", "s", call("strike", "c")).unwrap();
+        sim.makes("0/1.1", "d", route("worker", "work")).unwrap();
+        sim.makes("0/1.1", "q", ask("which?")).unwrap();
+        sim.makes("0/1.1", "f", call("flow", "d")).unwrap();
+        sim.makes("0/1.1:f", "s", call("strike", "e")).unwrap();
+        sim.makes("0/1.1", "e", call("errand", "f")).unwrap();
+        sim.makes("0/1.1:e", "s", call("strike", "g")).unwrap();
+        sim.crash();
+        sim.settle();
+        for name in ["l", "d", "q", "f"] {
+            assert_eq!(sim.result(&format!("0/1.1:{name}")).status, CallStatus::Cancelled, "{name}");
+        }
+        for name in ["s", "f:s", "e", "e:s"] {
+            assert_eq!(sim.result(&format!("0/1.1:{name}")).status, CallStatus::UnknownOutcome, "{name}");
+        }
+        if asks {
+            assert!(sim.run.waits_only_for_people());
+            sim.makes("0/1.1", "l", call("look", "b")).unwrap_err();
+            sim.person_answers("0/1.1/outcome", json!({"outcome": "done"})).unwrap();
+        }
+        let expected = if asks { CallStatus::Success } else { CallStatus::UnknownOutcome };
+        assert_eq!(sim.result("0/1.1").status, expected);
+        sim.assert_over();
+    }
 }
 
 #[test]

@@ -55,9 +55,10 @@ impl Ledger {
         self.rule(held, Invariant::EndingWakesTheCaller, || format!("{id} has ended and its caller was not informed"));
     }
 
-    /// `every_call_has_one_result`: calls that code made end with the call whose code made them.
+    /// `every_call_has_one_result`: calls that code made end with this code. A crash ends it for good if its outcome is in doubt.
     fn inner_at_rest(&mut self, call: &CallId) {
-        let Some(open) = self.calls.get(call).filter(|book| book.is_finished()).map(|book| book.open_inner) else { return };
+        let is_over = |book: &&CallBook| book.is_finished() || book.is_doubtful();
+        let Some(open) = self.calls.get(call).filter(is_over).map(|book| book.open_inner) else { return };
         self.rule(open == 0, Invariant::EveryCallHasOneResult, || {
             format!("{call} has ended and {open} calls of its code have not")
         });
@@ -71,7 +72,7 @@ impl Ledger {
             return;
         }
         let takeover = self.last_takeover;
-        let in_doubt = book.runs()
+        let in_doubt = book.has_code()
             && book.started.is_some_and(|(at, _)| at < takeover)
             && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);
         let begun = book.started.is_some_and(|(_, tool_type)| tool_type.behavior().creates_task);

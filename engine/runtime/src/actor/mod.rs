@@ -193,7 +193,7 @@ impl Actor {
                 return self.ended(end.clone(), result).await;
             }
             self.count_idle();
-            if self.work.stopping && self.work.unrepeatable.is_empty() {
+            if self.work.stopping && !self.has_unrepeatable_work() {
                 self.release().await?;
                 return Ok(RunOutcome::Stopped);
             }

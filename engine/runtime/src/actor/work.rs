@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use baton_machine::Task;
+use baton_machine::{OpenCall, Task};
 use baton_models::universal::Universal;
 use baton_models::{Attempt, ModelError};
 use baton_store::{StoreError, failpoint};
@@ -264,7 +264,11 @@ impl Actor {
         let inner = (!tool.calls.is_empty()).then(|| {
             let (sender, inbox) = mpsc::unbounded_channel();
             self.work.callers.insert(call.clone(), sender);
-            Arc::new(InnerCalls::new(self.returned_to(&task, &call), inbox))
+            let results = self.returned_to(&task, &call);
+            Arc::new(match tool.executor {
+                Some(Executor::Exec(_)) => InnerCalls::of_command(results, inbox),
+                Some(Executor::Function(_)) | None => InnerCalls::of_function(results, inbox),
+            })
         });
         let limits = self.run.task(&task).map(|task| self.run.limits(task));
         let inline_bytes = limits.as_ref().and_then(|limits| limits.inline_result_bytes);
@@ -319,6 +323,16 @@ impl Actor {
     /// Whether a crash in the middle of a call of `tool` is healed by another call.
     fn is_repeatable(&self, tool: &ToolId) -> bool {
         self.run.configs().tools.get(tool).is_some_and(|tool| tool.effect != EffectClass::AtMostOnce)
+    }
+
+    /// Whether a stop would interrupt a call that must not be repeated. A call whose code waits for its own calls does not count:
+    /// while the run stops, nothing that it waits for begins any more.
+    pub(crate) fn has_unrepeatable_work(&self) -> bool {
+        let waits = |call: &CallId, task: &TaskId| {
+            let open = self.run.task(task).and_then(|task| task.call(call));
+            open.is_some_and(OpenCall::is_calling)
+        };
+        self.work.unrepeatable.iter().any(|(call, task)| !waits(call, task))
     }
 
     /// Stops what runs for a task.

@@ -3,6 +3,9 @@
 //! The code gets one result at a time, and only while it waits: it is polled until it is idle and all its calls are on the timeline,
 //! and then the next result is given. Results come in the order of the timeline. So code that runs again after a crash sees the same order, makes the same calls and
 //! gives them the same numbers.
+//!
+//! A command may be busy while its future is idle. So a command gets a result only after all earlier ones of the timeline
+//! ([`InnerCalls::of_command`]): one that runs again has not made all its calls yet when the first result is there.
 
 use std::collections::{HashSet, VecDeque};
 use std::pin::pin;
@@ -28,6 +31,8 @@ pub(crate) type Returned = (CallId, Arc<CallResult>);
 /// Calls that the code of one call has made.
 pub(crate) struct InnerCalls {
     state: Mutex<State>,
+    /// Whether a result is withheld until the code has made the calls of all earlier ones.
+    in_order: bool,
     /// The difference between this execution of the code and the first one, if there is any.
     pub(crate) diverged: OnceLock<String>,
 }
@@ -48,9 +53,18 @@ struct State {
 }
 
 impl InnerCalls {
-    /// Returns the calls of code that begins. `results` are those of calls that it made before a crash, and `inbox` receives
+    /// Returns the calls of a function that begins. `results` are those of calls that it made before a crash, and `inbox` receives
     /// later ones.
-    pub(crate) fn new(results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
+    pub(crate) fn of_function(results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
+        Self::new(false, results, inbox)
+    }
+
+    /// Returns the calls of a command that begins, likewise.
+    pub(crate) fn of_command(results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
+        Self::new(true, results, inbox)
+    }
+
+    fn new(in_order: bool, results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
         let state = State {
             results: results.into(),
             inbox,
@@ -61,7 +75,7 @@ impl InnerCalls {
             waits_since: None,
             waited: Duration::ZERO,
         };
-        Self { state: Mutex::new(state), diverged: OnceLock::new() }
+        Self { state: Mutex::new(state), in_order, diverged: OnceLock::new() }
     }
 
     /// Runs `code`, and gives it a result whenever it is idle.
@@ -89,13 +103,19 @@ impl InnerCalls {
         if state.undecided > 0 {
             return false;
         }
-        let Some(next) = state.results.iter().position(|(call, _)| state.waiting.contains_key(call)) else { return false };
+        let candidates = if self.in_order { 1 } else { state.results.len() };
+        let next = state.results.iter().take(candidates).position(|(call, _)| state.waiting.contains_key(call));
+        let Some(next) = next else {
+            if self.in_order && !state.results.is_empty() {
+                // The code has to make the next call, in its own time.
+                state.stop_waiting();
+            }
+            return false;
+        };
         let (call, result) = state.results.remove(next).expect("the result is there");
         let waiting = state.waiting.remove(&call).expect("the code waits for it");
-        if state.waiting.is_empty()
-            && let Some(since) = state.waits_since.take()
-        {
-            state.waited += since.elapsed();
+        if state.waiting.is_empty() {
+            state.stop_waiting();
         }
         // The code may have dropped the future of the call.
         let _dropped = waiting.send(result);
@@ -133,15 +153,22 @@ impl InnerCalls {
     fn forget(&self, call: &CallId) {
         let mut state = self.lock();
         state.waiting.remove(call);
-        if state.waiting.is_empty()
-            && let Some(since) = state.waits_since.take()
-        {
-            state.waited += since.elapsed();
+        if state.waiting.is_empty() {
+            state.stop_waiting();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Counts the time of the wait that ends now.
+    fn stop_waiting(&mut self) {
+        if let Some(since) = self.waits_since.take() {
+            self.waited += since.elapsed();
+        }
     }
 }
 

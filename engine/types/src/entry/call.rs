@@ -130,6 +130,9 @@ pub struct CallFinished {
     /// Documents of which the output shows a part. The task may write new versions of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<DocumentRef>,
+    /// Text that the code printed, for people. No model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<Box<str>>,
 }
 
 /// A write whose base is not the current version.

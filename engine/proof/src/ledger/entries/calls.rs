@@ -262,6 +262,10 @@ impl Ledger {
         self.rule(started.is_some() == must_start || never_begun, Invariant::NoEffectTwice, || {
             format!("{id} has a result and never started")
         });
+        let has_printed = finished.printed.is_some();
+        self.rule(!has_printed || (row.runs_code && started.is_some()), Invariant::TypeDecidesBehaviour, || {
+            format!("{id} printed a text and no code of it ran")
+        });
         if let Some(tool) = self.tool(name).cloned() {
             // A tool that may not write keeps its own output at most.
             let kept = result.output.kept().map(|kept| &kept.document);
