@@ -22,6 +22,8 @@ pub struct OpenCalls {
     calls: Vec<OpenCall>,
     /// Number of the model's own calls, which come first.
     own: usize,
+    /// Index before which every call has begun or has its result.
+    begun: usize,
     /// The index of each call that code made.
     made: BTreeMap<CallId, usize>,
     /// The calls that code made, in the order of their results.
@@ -60,7 +62,7 @@ impl OpenCalls {
             counts.count(call);
         }
         let (own, made) = (calls.len(), BTreeMap::new());
-        Self { purpose, turn, text: text.into(), calls, own, made, returned: Vec::new(), counts, asks: Vec::new() }
+        Self { purpose, turn, text: text.into(), calls, own, begun: 0, made, returned: Vec::new(), counts, asks: Vec::new() }
     }
 
     /// Adds a call that the code of a running call made, or one of the engine, which belongs to no other call.
@@ -148,14 +150,18 @@ impl OpenCalls {
         if self.counts.calling > 0 {
             return self.waiting_of_code().next();
         }
-        let waits = |call: &OpenCall| matches!(call.stage, CallStage::Waiting | CallStage::Approval);
-        self.calls.iter().position(|call| call.is_function() && waits(call))
+        self.unbegun().find(|index| self.calls[*index].is_function())
     }
 
     /// Iterates over the indices of the function calls that code made and that have not begun, except those that wait for approval.
     pub(super) fn waiting_of_code(&self) -> impl Iterator<Item = usize> {
         let waits = |call: &OpenCall| call.is_function() && call.stage == CallStage::Waiting;
-        (self.own..self.calls.len()).filter(move |index| waits(&self.calls[*index]))
+        self.unbegun().filter(move |index| *index >= self.own && waits(&self.calls[*index]))
+    }
+
+    /// Iterates over the indices of the calls that have not begun, also of those that wait for approval.
+    pub(super) fn unbegun(&self) -> impl Iterator<Item = usize> {
+        (self.begun..self.calls.len()).filter(|index| self.calls[*index].is_unbegun())
     }
 
     /// Moves the call at `index` to `stage`.
@@ -173,6 +179,13 @@ impl OpenCalls {
         self.counts.discount(call);
         change(call);
         self.counts.count(call);
+        // A crash may take a call back.
+        if self.calls[index].is_unbegun() {
+            self.begun = self.begun.min(index);
+        }
+        while self.calls.get(self.begun).is_some_and(|call| !call.is_unbegun()) {
+            self.begun += 1;
+        }
     }
 
     /// Returns the details of the call at `index`, to be changed.
@@ -347,6 +360,11 @@ impl OpenCall {
     /// a task can always finish.
     pub fn is_counted(&self) -> bool {
         !self.hands_off() && !self.is_acceptance()
+    }
+
+    /// Whether it has not begun, or waits for approval.
+    fn is_unbegun(&self) -> bool {
+        matches!(self.stage, CallStage::Waiting | CallStage::Approval)
     }
 
     /// Whether an executor or a task works on it.

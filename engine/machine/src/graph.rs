@@ -14,6 +14,8 @@ use crate::prelude::*;
 pub struct TaskGraph {
     graph: DiGraph<Box<Task>, ()>,
     index: FxHashMap<TaskId, TaskIndex>,
+    /// The newest root task.
+    root: Option<TaskIndex>,
 }
 
 /// Index of a task in the graph, used only inside the machine. Events, entries and effects use the task's id.
@@ -33,13 +35,21 @@ impl TaskGraph {
 
     /// Adds `task` below `caller`.
     pub(super) fn insert(&mut self, caller: Option<TaskIndex>, task: Task) -> TaskIndex {
-        let id = task.id.clone();
+        let (id, is_root) = (task.id.clone(), task.kind == TaskKind::Root);
         let callee = TaskIndex(self.graph.add_node(Box::new(task)));
         assert!(self.index.insert(id.clone(), callee).is_none(), "task {id} was created twice");
         if let Some(caller) = caller {
             self.graph.add_edge(caller.0, callee.0, ());
         }
+        if is_root {
+            self.root = Some(callee);
+        }
         callee
+    }
+
+    /// Returns the newest root task; `None` before the first one.
+    pub(super) fn root(&self) -> Option<TaskIndex> {
+        self.root
     }
 
     /// Iterates over the indices of all tasks, in the order of their creation.

@@ -141,11 +141,7 @@ impl Run {
 
     /// Returns the root task: the newest one, if the run continues another. `None` before the first entry.
     pub fn root(&self) -> Option<&Task> {
-        self.newest_root().map(|root| &self.graph[root])
-    }
-
-    fn newest_root(&self) -> Option<TaskIndex> {
-        self.graph.indices().rev().find(|task| self.graph[*task].kind == TaskKind::Root)
+        self.graph.root().map(|root| &self.graph[root])
     }
 
     /// Returns the task graph.

@@ -12,7 +12,7 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     let before = std::mem::replace(&mut run.configs, Arc::clone(&now));
     let live: Vec<TaskIndex> = run.graph.live().collect();
     // The conversation of a root that has ended is the beginning of the next one.
-    let continued = run.newest_root().filter(|_| adoption.follow_up.is_some());
+    let continued = run.graph.root().filter(|_| adoption.follow_up.is_some());
     let mut unkept = Vec::new();
     for index in live.iter().chain(&continued) {
         let task = &mut run.graph[*index];

@@ -15,7 +15,8 @@ pub(crate) fn act(draft: &mut Draft<'_>, task: TaskIndex, from: usize) {
     if (!functions_are_over && counts.calling == 0) || counts.unfinished == counts.awaited + counts.approvals + counts.suspended {
         return;
     }
-    for index in from..calls.len() {
+    let Some(first) = calls.unbegun().next() else { return };
+    for index in from.max(first)..calls.len() {
         let call = CallAt { task, index };
         let open = draft.call(call);
         let has_turn = functions_are_over || (open.is_inner() && !open.is_function());

@@ -57,7 +57,7 @@ pub(crate) fn cancel(draft: &mut Draft<'_>, id: &TaskId, reason: String, by: Pri
 /// Ends a run that cannot continue. Its root fails, and everything below it is closed.
 pub(crate) fn fail_run(draft: &mut Draft<'_>, error: CallError) {
     let result = CallResult::error(CallStatus::Failed, error);
-    draft.steps.extend(draft.run.newest_root().map(|root| Step::end(root, result)));
+    draft.steps.extend(draft.run.graph.root().map(|root| Step::end(root, result)));
 }
 
 /// Pauses the run, or lets it continue.
