@@ -13,40 +13,63 @@ use super::{Place, completed, finished_calls};
 use crate::measurement::{Measurement, Stopwatch, cpu_seconds};
 use crate::{Kept, Workload, job};
 
-/// Pairs of runs. The fastest of each kind counts, since the others also have what disturbed them.
-const PAIRS: usize = 5;
+/// Runs of each kind. The fastest counts, since the others also have what disturbed them.
+const ROUNDS: usize = 5;
 
-/// Measures `n` calls of a tool and `n` delegations, each kind made by a model in one turn and by `map` in one call.
+/// Maker of the calls.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// A model, all in one turn.
+    Turn,
+    /// A model, each in a turn of its own.
+    Turns,
+    /// The code of one call, up to 100 at a time.
+    Code,
+}
+
+/// What is measured: the tool, the maker of its calls, and the figure.
+const KINDS: [(&str, By, &str); 6] = [
+    ("calc", By::Turn, "direct_us"),
+    ("calc", By::Turns, "turn_us"),
+    ("calc", By::Code, "child_us"),
+    ("route_to_worker", By::Turn, "direct_agent_us"),
+    ("route_to_worker", By::Turns, "turn_agent_us"),
+    ("route_to_worker", By::Code, "child_agent_us"),
+];
+
+/// Measures `n` calls of a tool and `n` delegations, each kind made by a model and by `map` in one call.
 pub(super) async fn measure(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
     let watch = Stopwatch::start();
-    let mut fastest = [f64::INFINITY; 4];
-    for _ in 0..PAIRS {
-        for (index, (tool, is_inner)) in
-            [("calc", false), ("calc", true), ("route_to_worker", false), ("route_to_worker", true)].into_iter().enumerate()
-        {
-            fastest[index] = fastest[index].min(cost(n, kept, tool, is_inner).await?);
+    let mut fastest = [f64::INFINITY; KINDS.len()];
+    for _ in 0..ROUNDS {
+        for (fastest, (tool, by, _)) in fastest.iter_mut().zip(KINDS) {
+            *fastest = fastest.min(cost(n, kept, tool, by).await?);
         }
     }
-    let mut measurement = watch.stop(4 * PAIRS * n, 4 * PAIRS);
-    for (figure, seconds) in ["direct_us", "child_us", "direct_agent_us", "child_agent_us"].into_iter().zip(fastest) {
+    let runs = KINDS.len() * ROUNDS;
+    let mut measurement = watch.stop(runs * n, runs);
+    for ((.., figure), seconds) in KINDS.into_iter().zip(fastest) {
         measurement.set(figure, seconds / n as f64 * 1e6);
     }
     Ok(measurement)
 }
 
 /// Returns the processor time of one run with `n` calls of `tool`, in seconds.
-async fn cost(n: usize, kept: Kept, tool: &'static str, is_inner: bool) -> anyhow::Result<f64> {
+async fn cost(n: usize, kept: Kept, tool: &'static str, by: By) -> anyhow::Result<f64> {
     let place = Place::new(kept)?;
     let model = FunctionModel::new(move |request: &ModelRequest| {
-        Ok(match (request.agent.as_str(), request.turn) {
-            ("root", 1) if is_inner => {
+        Ok(match (request.agent.as_str(), by, request.turn) {
+            ("root", By::Code, 1) => {
                 let items: Vec<usize> = (0..n).collect();
                 super::call(
                     "map",
                     json!({"tool": tool, "input": input(tool, json!("${item}")), "items": items, "concurrency": 100}),
                 )
             }
-            ("root", 1) => ModelTurn::calls((0..n).map(|item| ModelCall::new(tool, input(tool, json!(item)))).collect()),
+            ("root", By::Turns, turn) if turn as usize <= n => super::call(tool, input(tool, json!(turn))),
+            ("root", By::Turn, 1) => {
+                ModelTurn::calls((0..n).map(|item| ModelCall::new(tool, input(tool, json!(item)))).collect())
+            }
             _ => ModelTurn::text("done"),
         })
     });
@@ -58,11 +81,11 @@ async fn cost(n: usize, kept: Kept, tool: &'static str, is_inner: bool) -> anyho
     completed(&handle).await.context(tool)?;
     let used = cpu_seconds() - began;
     let finished = finished_calls(&place, handle.id()).await?;
-    ensure!(finished == n + usize::from(is_inner), "{finished} calls instead of {n}");
+    ensure!(finished == n + usize::from(by == By::Code), "{finished} calls instead of {n}");
     Ok(used)
 }
 
 /// Returns the input of one call.
 fn input(tool: &str, item: Value) -> Value {
-    if tool == "calc" { json!({"a": item, "b": 1}) } else { json!({"request": "Work on it.", "documents": []}) }
+    if tool == "calc" { json!({"a": item, "b": 1}) } else { json!({"request": format!("Work on item {item}."), "documents": []}) }
 }
