@@ -50,7 +50,7 @@ impl<'s> Loader<'s> {
             match &by {
                 Acceptor::Agent(agent) if !self.has_agent(agent.as_str()) => {
                     fault.kind = FaultKind::UnknownAgent;
-                    fault.message = format!("the acceptor \"{agent}\" is no agent of the job");
+                    fault.message = format!("the acceptor \"{agent}\" is not an agent of the job");
                     let known = self.agents.keys().map(String::as_str);
                     self.faults.push(fault.near(agent.as_str(), known));
                 }
@@ -65,7 +65,7 @@ impl<'s> Loader<'s> {
                     None if self.assumed_tools.contains(id.as_str()) => {}
                     None => {
                         fault.kind = FaultKind::UnknownTool;
-                        fault.message = format!("the acceptor \"{id}\" is no tool of the job");
+                        fault.message = format!("the acceptor \"{id}\" is not a tool of the job");
                         let functions = self.tools.values().filter(|tool| tool.tool_type == ToolType::FunctionTool);
                         self.faults.push(fault.near(id.as_str(), functions.map(|tool| tool.id.as_str())));
                     }

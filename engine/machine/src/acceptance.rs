@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// Maximum number of characters of a reason that an agent reads.
 const REASON_SHOWN: usize = 2_000;
 
-/// What a task needs whose results must be accepted.
+/// The facts of a task whose results must be accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
     /// Its request.
@@ -44,13 +44,13 @@ impl Judgement {
 
 /// The state of the acceptance in a turn.
 pub(crate) enum Acceptance {
-    /// Nobody was asked, or nobody has to be.
+    /// No acceptor was asked yet, or none is needed.
     Open,
     /// The acceptor was asked and has not answered.
     Pending,
-    /// The acceptor said yes.
+    /// The acceptor accepted the result.
     Given,
-    /// The acceptor said no, and the agent may improve the result.
+    /// The acceptor refused the result, and the agent may improve it.
     Refused(CallError),
     /// The task ends with this result: the last refusal, or no verdict.
     Over(CallResult),
@@ -85,7 +85,7 @@ impl Run {
                 }
             }
             Judgement::Missing(reason) => {
-                let message = format!("nobody accepted the result, because its acceptor gave no verdict: {reason}");
+                let message = format!("the result was not accepted, because its acceptor gave no verdict: {reason}");
                 Acceptance::Over(self.without_acceptance(task, CallError::new(ErrorCode::AcceptorFailed, message)))
             }
         }
@@ -101,7 +101,7 @@ impl Run {
         answered.is_none_or(|call| !call.asked.asks_the_same(&asked)).then_some(asked)
     }
 
-    /// Whether nobody has accepted the results of `task`, although its delegation asks for acceptance.
+    /// Whether the delegation of `task` asks for acceptance, which its result does not have.
     pub(crate) fn lacks_acceptance(&self, task: TaskIndex) -> bool {
         self.graph[task].extras.as_ref().is_some_and(|extras| extras.judged.is_some())
     }
