@@ -8,14 +8,12 @@ use serde_json::{Value, json};
 use crate::fault::FaultKind;
 use crate::form::ToolForm;
 use crate::loader::Loader;
+use crate::needed::OF_TOOL;
 use crate::reader::Spot;
 use crate::tool::Texts;
 
 /// Beginning of an acceptor that is an agent.
 const OF_AGENT: &str = "agent:";
-
-/// Beginning of an acceptor that is a tool.
-pub(crate) const OF_TOOL: &str = "tool:";
 
 /// Number of refusals that end a task (default).
 const DEFAULT_ROUNDS: u32 = 3;

@@ -3,19 +3,12 @@
 use baton_types::config::Accept;
 
 use crate::agent;
+use crate::attempts::add_detail;
 use crate::prelude::*;
+use crate::task::Judged;
 
 /// Maximum number of characters of a reason that an agent reads.
 const REASON_SHOWN: usize = 2_000;
-
-/// The facts of a task whose results must be accepted.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Judged {
-    /// Its request.
-    pub(crate) request: Box<str>,
-    /// The number of refused results.
-    pub(crate) refused: u32,
-}
 
 /// The verdict of an acceptor.
 pub(crate) enum Judgement {
@@ -101,9 +94,11 @@ impl Run {
         answered.is_none_or(|call| !call.asked.asks_the_same(&asked)).then_some(asked)
     }
 
-    /// Whether the delegation of `task` asks for acceptance, which its result does not have.
-    pub(crate) fn lacks_acceptance(&self, task: TaskIndex) -> bool {
-        self.graph[task].extras.as_ref().is_some_and(|extras| extras.judged.is_some())
+    /// Notes in the partial result of `task` that it was not accepted, if its delegation asks for acceptance.
+    pub(crate) fn note_not_accepted(&self, task: TaskIndex, result: &mut CallResult) {
+        if self.graph[task].extras.as_ref().is_some_and(|extras| extras.judged.is_some()) {
+            add_detail(result, "accepted", false.into());
+        }
     }
 
     /// Returns the result of a task without acceptance. The documents that it wrote stay.
