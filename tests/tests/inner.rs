@@ -305,7 +305,7 @@ async fn an_entry_that_no_run_could_have_written_is_an_error() {
     let finished = run_to_end(&engine, job()).await;
     let run = store.runs().await.unwrap()[0].id.clone();
     let place = finished.entries.iter().position(|recorded| matches!(recorded.entry, Entry::CallMade(_))).unwrap();
-    for call in ["0/1.7:x", "0/1.1:sum:x", "0/1.1", "0/9.1:x", "nonsense"] {
+    for call in ["0/1.7:x", "0/1.1:sum:x", "0/1.1", "0/9.1:x", "0/9.0:accept", "nonsense"] {
         let mut state = engine.unstarted(&run).await.unwrap();
         for recorded in &finished.entries[..place] {
             engine.apply(&mut state, recorded).await.unwrap();

@@ -8,14 +8,12 @@ use serde_json::{Value, json};
 use crate::fault::FaultKind;
 use crate::form::ToolForm;
 use crate::loader::Loader;
+use crate::needed::OF_TOOL;
 use crate::reader::Spot;
 use crate::tool::Texts;
 
 /// Beginning of an acceptor that is an agent.
 const OF_AGENT: &str = "agent:";
-
-/// Beginning of an acceptor that is a tool.
-pub(crate) const OF_TOOL: &str = "tool:";
 
 /// Number of refusals that end a task (default).
 const DEFAULT_ROUNDS: u32 = 3;
@@ -50,7 +48,7 @@ impl<'s> Loader<'s> {
             match &by {
                 Acceptor::Agent(agent) if !self.has_agent(agent.as_str()) => {
                     fault.kind = FaultKind::UnknownAgent;
-                    fault.message = format!("the acceptor \"{agent}\" is no agent of the job");
+                    fault.message = format!("the acceptor \"{agent}\" is not an agent of the job");
                     let known = self.agents.keys().map(String::as_str);
                     self.faults.push(fault.near(agent.as_str(), known));
                 }
@@ -65,7 +63,7 @@ impl<'s> Loader<'s> {
                     None if self.assumed_tools.contains(id.as_str()) => {}
                     None => {
                         fault.kind = FaultKind::UnknownTool;
-                        fault.message = format!("the acceptor \"{id}\" is no tool of the job");
+                        fault.message = format!("the acceptor \"{id}\" is not a tool of the job");
                         let functions = self.tools.values().filter(|tool| tool.tool_type == ToolType::FunctionTool);
                         self.faults.push(fault.near(id.as_str(), functions.map(|tool| tool.id.as_str())));
                     }

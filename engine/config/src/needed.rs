@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::accept::OF_TOOL;
 use crate::form::GrantForm;
 use crate::loader::Read;
+
+/// Beginning of an acceptor that is a tool.
+pub(crate) const OF_TOOL: &str = "tool:";
 
 /// Returns the ids of tools in `files`, in the order of the files.
 pub(crate) fn ids_of<'a>(files: &'a [BTreeMap<String, Read<'_>>; 3]) -> impl Iterator<Item = &'a String> {

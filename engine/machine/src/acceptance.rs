@@ -3,19 +3,12 @@
 use baton_types::config::Accept;
 
 use crate::agent;
+use crate::attempts::add_detail;
 use crate::prelude::*;
+use crate::task::Judged;
 
 /// Maximum number of characters of a reason that an agent reads.
 const REASON_SHOWN: usize = 2_000;
-
-/// What a task needs whose results must be accepted.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Judged {
-    /// Its request.
-    pub(crate) request: Box<str>,
-    /// The number of refused results.
-    pub(crate) refused: u32,
-}
 
 /// The verdict of an acceptor.
 pub(crate) enum Judgement {
@@ -44,13 +37,13 @@ impl Judgement {
 
 /// The state of the acceptance in a turn.
 pub(crate) enum Acceptance {
-    /// Nobody was asked, or nobody has to be.
+    /// No acceptor was asked yet, or none is needed.
     Open,
     /// The acceptor was asked and has not answered.
     Pending,
-    /// The acceptor said yes.
+    /// The acceptor accepted the result.
     Given,
-    /// The acceptor said no, and the agent may improve the result.
+    /// The acceptor refused the result, and the agent may improve it.
     Refused(CallError),
     /// The task ends with this result: the last refusal, or no verdict.
     Over(CallResult),
@@ -85,7 +78,7 @@ impl Run {
                 }
             }
             Judgement::Missing(reason) => {
-                let message = format!("nobody accepted the result, because its acceptor gave no verdict: {reason}");
+                let message = format!("the result was not accepted, because its acceptor gave no verdict: {reason}");
                 Acceptance::Over(self.without_acceptance(task, CallError::new(ErrorCode::AcceptorFailed, message)))
             }
         }
@@ -101,9 +94,11 @@ impl Run {
         answered.is_none_or(|call| !call.asked.asks_the_same(&asked)).then_some(asked)
     }
 
-    /// Whether nobody has accepted the results of `task`, although its delegation asks for acceptance.
-    pub(crate) fn lacks_acceptance(&self, task: TaskIndex) -> bool {
-        self.graph[task].extras.as_ref().is_some_and(|extras| extras.judged.is_some())
+    /// Notes in the partial result of `task` that it was not accepted, if its delegation asks for acceptance.
+    pub(crate) fn note_not_accepted(&self, task: TaskIndex, result: &mut CallResult) {
+        if self.graph[task].extras.as_ref().is_some_and(|extras| extras.judged.is_some()) {
+            add_detail(result, "accepted", false.into());
+        }
     }
 
     /// Returns the result of a task without acceptance. The documents that it wrote stay.

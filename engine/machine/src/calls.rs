@@ -67,7 +67,9 @@ impl OpenCalls {
 
     /// Adds a call that the code of a running call made, or one of the engine, which belongs to no other call.
     pub(super) fn add_made(&mut self, call: OpenCall) {
-        let outer = call.id.outer().and_then(|(outer, _)| self.index_of(&outer));
+        let (outer, _) = call.id.outer().expect("code or the engine made the call");
+        let is_of_turn = outer.position() == Some((self.turn, 0));
+        let outer = if is_of_turn { None } else { Some(self.position_of(&outer)) };
         self.counts.count(&call);
         self.made.insert(call.id.clone(), self.calls.len());
         self.calls.push(OpenCall { outer, ..call });

@@ -7,7 +7,6 @@ use baton_types::config::Invocation;
 use baton_types::entry::{ReminderReason, Said};
 use baton_types::path::DocumentPath;
 
-use crate::acceptance::Judged;
 use crate::agent;
 use crate::prelude::*;
 use crate::render::SUMMARY_FRAME_TOKENS;
@@ -91,6 +90,15 @@ pub(super) struct Extras {
     pub(super) received: Received,
     /// The facts of a task whose results must be accepted.
     pub(super) judged: Option<Judged>,
+}
+
+/// The facts of a task whose results must be accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Judged {
+    /// Its request.
+    pub(super) request: Box<str>,
+    /// The number of refused results.
+    pub(super) refused: u32,
 }
 
 /// Content that came from other tasks while a request was open.

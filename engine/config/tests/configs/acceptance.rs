@@ -66,7 +66,7 @@ fn an_acceptor_that_is_not_there_is_told() {
     check(
         accepted(r#"{ "by": "agent:leed", "rounds": 2 }"#),
         r#"
-error B0120: the acceptor "leed" is no agent of the job
+error B0120: the acceptor "leed" is not an agent of the job
    ┌─ demo/tools/route_to_counter.json:2:21
  2 │   "accept": { "by": "agent:leed", "rounds": 2 } }
    │                     ^^^^^^^^^^^^ did you mean "lead"?
@@ -74,7 +74,7 @@ error B0120: the acceptor "leed" is no agent of the job
 "#,
     );
     let told = accepted(r#"{ "by": "tool:word_cuont" }"#).faults();
-    assert!(told.contains("the acceptor \"word_cuont\" is no tool of the job") && told.contains("word_count"), "{told}");
+    assert!(told.contains("the acceptor \"word_cuont\" is not a tool of the job") && told.contains("word_count"), "{told}");
     let told = accepted(r#"{ "by": "lead" }"#).faults();
     assert!(told.contains("route_to_counter.json:2:"), "{told}");
 }

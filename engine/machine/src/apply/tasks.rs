@@ -7,10 +7,9 @@ use baton_types::entry::{QuestionOpened, Said, SubtreeClosed, TaskEnded, TaskRep
 
 use super::calls::{call_of, change_attempts, forget_said, fresh_documents, leave_call_queue, position, question_about_call};
 use super::known;
-use crate::acceptance::Judged;
 use crate::phase::Wait;
 use crate::prelude::*;
-use crate::task::{Extras, Fresh, FreshContent, Received, TaskDocuments};
+use crate::task::{Extras, Fresh, FreshContent, Judged, Received, TaskDocuments};
 use crate::{agent, limits_under, render};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {

@@ -43,7 +43,6 @@ pub(super) mod time;
 pub(super) mod window;
 pub(super) mod writes;
 
-use crate::attempts::add_detail;
 use crate::prelude::*;
 
 /// One step of the loop in `settle`. A step and all steps that follow from it are complete before the next one begins. A step
@@ -173,9 +172,7 @@ impl Draft<'_> {
     fn then_end_partial_by(&mut self, task: TaskIndex, reached: Reached, output: Json, documents: Vec<DocumentRef>) {
         let error = Some(reached.error());
         let mut result = CallResult { status: CallStatus::Partial, output: output.into(), error, documents };
-        if self.run.lacks_acceptance(task) {
-            add_detail(&mut result, "accepted", false.into());
-        }
+        self.run.note_not_accepted(task, &mut result);
         self.then(Step::end_by(task, reached.limit, result));
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn ask_acceptor(draft: &mut Draft<'_>, call: CallAt) {
         "type": "object",
         "properties": {
             "accepted": {"type": "boolean", "description": "Whether the result is accepted."},
-            "reason": {"type": "string", "description": "The reason. After a refusal it says what must change."}
+            "reason": {"type": "string", "description": "The reason. After a refusal, the part that must change."}
         },
         "required": ["accepted", "reason"],
         "additionalProperties": false

@@ -99,7 +99,7 @@ fn a_result_takes_effect_once_it_is_accepted() {
               0/1.1 turn 2: handoff
               0/1.1/2.0:accept route_to_judge made
               0/1.1/2.0:accept route_to_judge started → judge [a.md v1]
-                0/1.1/2.0:accept created: question for judge, "Do you accept this result? It takes effect only if you do. If you refuse it, your reason goes to the agent that gave it.\n\nThe request, the result and the documents of the result, as JSON:\n{\"request\":\"write it\",\"result\":\"a draft\",\"documents\":[{\"path\":\"a.md\",\"version\":1}]}" [a.md v1] master you schema {"type":"object","properties":{"accepted":{"type":"boolean","description":"Whether the result is accepted."},"reason":{"type":"string","description":"The reason. After a refusal it says what must change."}},"required":["accepted","reason"],"additionalProperties":false}
+                0/1.1/2.0:accept created: question for judge, "Do you accept this result? It takes effect only if you do. If you refuse it, your reason goes to the agent that gave it.\n\nThe request, the result and the documents of the result, as JSON:\n{\"request\":\"write it\",\"result\":\"a draft\",\"documents\":[{\"path\":\"a.md\",\"version\":1}]}" [a.md v1] master you schema {"type":"object","properties":{"accepted":{"type":"boolean","description":"Whether the result is accepted."},"reason":{"type":"string","description":"The reason. After a refusal, the part that must change."}},"required":["accepted","reason"],"additionalProperties":false}
                 Q1 opened: 0/1.1 asks judge, on deadline fail
                 0/1.1/2.0:accept turn 1 asked
                 0/1.1/2.0:accept turn 1: handoff

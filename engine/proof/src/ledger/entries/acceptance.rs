@@ -17,7 +17,7 @@ pub(crate) struct AcceptanceBook {
     refusals: u32,
     /// The turn in which the acceptor was asked last, and the number of its calls in this turn.
     asked: (u32, u32),
-    /// What it was asked, and its verdict: whether the result is accepted, if it said so.
+    /// The input of its newest call, and its verdict: whether the result is accepted, if it gave one.
     newest: Option<(Value, Option<bool>)>,
     /// Whether the task has to end, after the last refusal or without a verdict.
     ends: bool,
@@ -52,7 +52,7 @@ impl Ledger {
     pub(super) fn acceptance_made(&mut self, made: &CallMade) {
         let id = &made.call;
         let may = self.may_accept(&made.task, &made.asked.tool);
-        self.rule(may, Invariant::ResultsAreAccepted, || format!("{id} asks nobody who accepts results of {}", made.task));
+        self.rule(may, Invariant::ResultsAreAccepted, || format!("{id} does not ask the acceptor of results of {}", made.task));
         let is_handoff = |call| {
             let call = self.calls.get(call);
             let tool = call.and_then(|call| self.tool(&call.tool));
@@ -95,7 +95,7 @@ impl Ledger {
         }
     }
 
-    /// Checks that a task which ends was accepted if it succeeded, and refused if its result says so.
+    /// Checks that a task which succeeds was accepted, and that one which ends as not accepted was refused.
     pub(super) fn check_acceptance(&mut self, ended: &TaskEnded) {
         let (id, result) = (&ended.task, &ended.result);
         let must = self.accept_of(id).is_some();
