@@ -171,7 +171,7 @@ impl CommandFiles {
     /// Returns the files named by the commands in `reaches`. A file that the configs pin must be unchanged since they
     /// were read: a person judges what will run.
     fn judged(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
-        let pinned: BTreeMap<(usize, &str), &str> = configs.granted_tools().flat_map(pinned_files).collect();
+        let pinned: BTreeMap<(usize, &str), &str> = configs.usable_tools().into_iter().flat_map(pinned_files).collect();
         let (mut files, mut scripts) = (BTreeMap::new(), Vec::new());
         for reach in reaches {
             let Target::Command(arguments) = &reach.target else { continue };

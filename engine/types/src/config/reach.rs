@@ -133,17 +133,24 @@ impl fmt::Display for Reach {
 }
 
 impl Configs {
-    /// Returns the tools that some agent may call.
-    pub fn granted_tools(&self) -> impl Iterator<Item = &Tool> {
+    /// Returns the tools that some agent may call, and those that the code of such a tool may call.
+    pub fn usable_tools(&self) -> Vec<&Tool> {
         let mut seen = BTreeSet::new();
         let granted = self.agents.values().flat_map(|agent| agent.tools.values());
-        granted.filter(move |tool| seen.insert(&tool.id)).map(AsRef::as_ref)
+        let mut usable: Vec<&Tool> = granted.filter(|tool| seen.insert(&tool.id)).map(AsRef::as_ref).collect();
+        let mut looked_at = 0;
+        while let Some(tool) = usable.get(looked_at).copied() {
+            let called = tool.calls.iter().filter_map(|id| self.tools.get(id.as_str()));
+            usable.extend(called.filter(|tool| seen.insert(&tool.id)).map(AsRef::as_ref));
+            looked_at += 1;
+        }
+        usable
     }
 
     /// Returns everything outside of a run that these configs reach, from any origin. The files that commands name are
     /// not included.
     pub fn reaches(&self) -> Vec<Reach> {
-        let mut reaches: Vec<Reach> = self.granted_tools().flat_map(|tool| tool.reaches.iter().cloned()).collect();
+        let mut reaches: Vec<Reach> = self.usable_tools().into_iter().flat_map(|tool| tool.reaches.iter().cloned()).collect();
         let configured: BTreeMap<_, _> = self.agents.values().flat_map(|agent| &agent.configurations).collect();
         reaches.extend(configured.into_values().flat_map(|tool| tool.reaches.iter().cloned()));
         for (name, settings) in &self.job.providers {
