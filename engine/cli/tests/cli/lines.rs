@@ -74,7 +74,7 @@ fn a_command_that_waits_dies_with_its_engine_and_its_class_decides() {
         };
         assert_eq!(result("0/1.1")["status"], expected, "{effect}");
         if effect == "keyed" {
-            let named = |name: &str, output: u32| json!({"name": name, "status": "success", "output": output});
+            let named = |name: &str, output: u32| json!({"result": {"name": name, "status": "success", "output": output}});
             assert_eq!(result("0/1.1")["output"]["inline"], json!([named("1", 1), named("2", 2)]));
         } else {
             assert_eq!(result("0/1.1:2")["status"], "cancelled");
