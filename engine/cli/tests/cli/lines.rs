@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::Folder;
 
-/// A job whose command `errand` calls `log`, and then `hang`, which hangs the first time.
+/// Makes a job whose command `errand` calls `log`, and then `hang`, which hangs the first time.
 fn errands(effect: &str) -> Folder {
     let folder = Folder::new();
     let script = json!({"lead": {"turns": [
