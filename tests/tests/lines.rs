@@ -355,7 +355,7 @@ async fn what_a_command_writes_and_does_not_read_is_bounded() {
         ("while True: sys.stderr.write('x' * 65536)", "the command wrote more than 64 MiB to stderr"),
         ("while True: print('\\n' * 65536)", "line 1 of the command is not a JSON object"),
         ("write({'output': 1})\nwhile True: print('x' * 65536)", "line 2 of the command comes after its output"),
-        // Results that nobody reads, and calls that never end.
+        // Results that stay unread, and calls that never end.
         (
             "for n in range(3000): call('calculator', expression='x' * 100), time.sleep(0.002)\ntime.sleep(600)",
             "the command does not read the results",

@@ -35,6 +35,37 @@ fn job(description: &str) -> LoadedJob {
     TestJob::new("lead", description).agent("lead", &["ask_master", "command", "handoff"]).tool_by_schema("command", exec).load()
 }
 
+/// Returns a job whose only granted command may call another one, which may call a third one.
+fn job_with_calls() -> LoadedJob {
+    let command = |program: &str, calls: &[&str]| {
+        let mut tool = json!({"type": "function_tool", "parameters": {}, "exec": {"command": [program]}});
+        if !calls.is_empty() {
+            tool["calls"] = json!(calls);
+        }
+        tool
+    };
+    TestJob::new("lead", json!({}))
+        .agent("lead", &["ask_master", "first", "handoff"])
+        .tool_by_schema("first", command("true", &["second", "*"]))
+        .tool_by_schema("second", command("false", &["first", "third"]))
+        .tool_by_schema("third", command("sleep", &[]))
+        .tool_by_schema("fourth", command("rm", &[]))
+        .load()
+}
+
+#[tokio::test]
+async fn commands_that_only_code_may_call_are_judged() {
+    let switch = Switch::default();
+    let engine = Engine::builder().trust(switch.clone()).store(Arc::new(MemoryStore::default())).model("m", asking());
+    assert!(is_refused(engine.build().unwrap().start(job_with_calls(), StartOptions::default()).await));
+    let judged = std::mem::take(&mut *switch.judged.lock().unwrap());
+    let commands = judged.iter().filter_map(|(_, target)| match target {
+        Target::Command(command) => Some(command.concat()),
+        _ => None,
+    });
+    assert_eq!(commands.collect::<Vec<_>>(), ["true", "false", "sleep"]);
+}
+
 /// Asks a person first, and finishes by the answer.
 fn asking() -> Arc<dyn Model> {
     model(|_, turn, _| match turn {

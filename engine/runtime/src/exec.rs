@@ -109,7 +109,7 @@ pub(crate) struct Exec<'e> {
     pub(crate) makes_calls: bool,
     /// Tracks the end of a command that is stopped.
     pub(crate) endings: Endings,
-    /// What the command writes is a sign of life.
+    /// Receives a sign of life whenever the command writes.
     pub(crate) signs: Option<&'e SignsOfLife>,
 }
 

@@ -1,14 +1,14 @@
 //! Commands that make calls, when the engine is killed while they wait.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::support::Folder;
 
-/// A job whose command `errand` calls `log`, and then `hang`, which hangs the first time.
+/// Makes a job whose command `errand` calls `log`, and then `hang`, which hangs the first time.
 fn errands(effect: &str) -> Folder {
     let folder = Folder::new();
     let script = json!({"lead": {"turns": [
@@ -35,7 +35,6 @@ fn errands(effect: &str) -> Folder {
     let hang =
         format!("mkdir '{home}/once' && {{ echo $$ >> '{home}/pids'; echo begun > '{home}/began'; sleep 600; }}\necho 2\n");
     tool("hang", "idempotent", hang, json!({}));
-    assert!(Command::new("mkfifo").arg(folder.path().join("began")).status().unwrap().success());
     folder
 }
 
@@ -50,7 +49,11 @@ fn a_command_that_waits_dies_with_its_engine_and_its_class_decides() {
         let folder = errands(effect);
         let mut command = folder.command(&["run", "errands", "--trust", "--output", "json"]);
         let mut engine = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        assert_eq!(fs::read_to_string(folder.path().join("began")).unwrap(), "begun\n");
+        let began = folder.path().join("began");
+        while !began.exists() {
+            assert!(engine.try_wait().unwrap().is_none(), "the run is over");
+            std::thread::yield_now();
+        }
         engine.kill().unwrap();
         engine.wait().unwrap();
         let processes = folder.read("pids");
@@ -71,7 +74,7 @@ fn a_command_that_waits_dies_with_its_engine_and_its_class_decides() {
         };
         assert_eq!(result("0/1.1")["status"], expected, "{effect}");
         if effect == "keyed" {
-            let named = |name: &str, output: u32| json!({"name": name, "status": "success", "output": output});
+            let named = |name: &str, output: u32| json!({"result": {"name": name, "status": "success", "output": output}});
             assert_eq!(result("0/1.1")["output"]["inline"], json!([named("1", 1), named("2", 2)]));
         } else {
             assert_eq!(result("0/1.1:2")["status"], "cancelled");

@@ -67,7 +67,7 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
     draft.settle_asks(task, None, recovery.used());
 }
 
-/// Whether nobody waits for `call` any more: code made it, directly or not, that is not repeated after a crash.
+/// Whether the code that waits for `call` is gone for good: it made the call, directly or not, and is not repeated after a crash.
 fn is_lost(draft: &Draft<'_>, call: CallAt) -> bool {
     let mut above = std::iter::successors(draft.outer(call), |outer| draft.outer(*outer));
     above.any(|outer| draft.tool(outer).effect == EffectClass::AtMostOnce)
