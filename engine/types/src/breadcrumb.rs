@@ -321,6 +321,7 @@ mod moment {
 
     use super::Timestamp;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub(super) fn serialize<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(moment)
     }
@@ -339,6 +340,7 @@ mod moment {
 
         use super::Timestamp;
 
+        #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
         pub(in super::super) fn serialize<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
             match moment {
                 Some(moment) => super::serialize(moment, serializer),

@@ -328,7 +328,7 @@ async fn a_change_by_an_agent_ends_the_approval(store: Arc<dyn Store>) {
 
 async fn every_kind_of_end_ends_a_record(store: Arc<dyn Store>) {
     let config = |minutes: Option<u64>, max_reads: Option<u64>| Some(TtlConfig { minutes, max_reads, ..TtlConfig::default() });
-    let minute = at(1_000).plus(Duration::from_secs(60));
+    let minute = at(1_000).plus(Duration::from_mins(1));
     let ending = |ttl, ttl_type, ttl_config| NewBreadcrumb { ttl, ttl_type, ttl_config, ..new("ending", json!({})) };
     let cases = [
         ("never", ending(None, None, None), TtlType::Never),
@@ -522,7 +522,7 @@ async fn a_definition_checks_contexts_and_sets_ends(store: Arc<dyn Store>) {
     )
     .await;
     let made = made.expect("a note");
-    assert_eq!((made.ttl, made.ttl_type), (Some(at(1_000).plus(Duration::from_secs(3_600))), TtlType::Duration));
+    assert_eq!((made.ttl, made.ttl_type), (Some(at(1_000).plus(Duration::from_hours(1))), TtlType::Duration));
     assert_eq!(made.ttl_source, Some(TtlSource::SchemaDefault));
     let kept = NewBreadcrumb { tags: vec!["persist".into()], ..note(json!({"text": "x"})) };
     let kept = create(&*store, "n2", kept, &bot).await.expect("a note");

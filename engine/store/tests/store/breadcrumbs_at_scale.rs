@@ -89,7 +89,7 @@ async fn expected_versions_let_one_of_several_writers_win() {
 const RECORDS: usize = 20_000;
 
 fn text_of(n: usize) -> String {
-    let rare = if n % 1_999 == 0 { "heliotrope" } else { "plain" };
+    let rare = if n.is_multiple_of(1_999) { "heliotrope" } else { "plain" };
     format!("record number{n} of group{} in colour{} is {rare}", n % 100, n % 7)
 }
 
@@ -219,10 +219,13 @@ impl Dice {
     }
 }
 
+/// The version, the tags and the context of a record.
+type ExpectedRecord = (u64, BTreeSet<String>, BTreeMap<String, u64>);
+
 /// Expectations of a simple model: versions, tags, contexts, and the version that each key made.
 #[derive(Default)]
 struct Expected {
-    records: BTreeMap<String, (u64, BTreeSet<String>, BTreeMap<String, u64>)>,
+    records: BTreeMap<String, ExpectedRecord>,
     keys: BTreeMap<String, (String, u64)>,
 }
 

@@ -47,7 +47,9 @@ pub(super) async fn run(folder: &Path, place: &Place) -> Result<Exit, Failure> {
             Ok((id, status)) => {
                 if place.screen.is_text() {
                     place.screen.text(&text!("{status:<10} {file}   {id}"))?;
-                    note.into_iter().for_each(|note| place.screen.tell(&text!("{file}: {note}")));
+                    if let Some(note) = note {
+                        place.screen.tell(&text!("{file}: {note}"));
+                    }
                 }
                 listed.push(json!({"file": file, "id": id, "status": status, "note": note}));
             }

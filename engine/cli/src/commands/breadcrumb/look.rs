@@ -101,7 +101,7 @@ fn print_view(record: &Value, warning: Option<String>, place: &Place) -> Result<
     let version = record["version"].as_u64().map(|version| text!("version {version}"));
     let tags = record["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).map(|tag| text!("#{tag}"));
     let facts: Vec<Text> = names.chain(version).chain(tags).collect();
-    place.screen.text(&text!("{}   {}", style::name(&title), style::faint(Text::joined(facts, " · "))))?;
+    place.screen.text(&text!("{}   {}", style::name(title), style::faint(Text::joined(facts, " · "))))?;
     let mut texts = record["context"].as_object().into_iter().flatten();
     match (texts.next(), texts.next()) {
         (Some((_, Value::String(only))), None) => place.screen.text(&Text::block(only))?,
