@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod background;
+mod breadcrumbs;
 mod budgets;
 mod configs;
 mod configurations;

@@ -4,6 +4,7 @@
 //! agents, the parameters and the effect after a crash. Tools that run no code, such as `stop_and_think`, `handoff` or
 //! `ask_master`, are configs alone.
 //!
+//! * `breadcrumbs`: `breadcrumb-create`, `breadcrumb-update`, `breadcrumb-context-merge`, `breadcrumb-search`, `breadcrumb-approve`
 //! * [`data`]: `query_data`, `draw_chart`, `ask_data`
 //! * `files`: `write_file`, `edit_file_block`, `list_files`, `search_documents`, `load_to_context`
 //! * `flow`: `workflow`, `map`, `run_program`, `run_own_program`
@@ -25,6 +26,7 @@
 //!
 //! This crate is *not* privileged: it uses what every tool crate can use, and the engine never names one of its tools.
 
+mod breadcrumbs;
 pub mod data;
 mod files;
 mod flow;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
@@ -25,7 +25,8 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("baton-timeline", &["baton-types"]),
     ("baton-docs", &["baton-types"]),
     ("baton-rcrt", &["baton-types"]),
-    ("baton-store", &["baton-types", "baton-files"]),
+    ("baton-breadcrumb", &["baton-types", "baton-template"]),
+    ("baton-store", &["baton-types", "baton-files", "baton-breadcrumb"]),
     ("baton-config", &["baton-types", "baton-template", "baton-program", "baton-schema", "baton-tool"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
     ("baton-proof", &["baton-types", "baton-machine", "baton-schema", "baton-config"]),
@@ -33,6 +34,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
         "baton-runtime",
         &[
             "baton-types",
+            "baton-breadcrumb",
             "baton-machine",
             "baton-schema",
             "baton-config",
@@ -51,6 +53,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
         "baton",
         &[
             "baton-types",
+            "baton-breadcrumb",
             "baton-machine",
             "baton-schema",
             "baton-config",

@@ -6,6 +6,7 @@ use std::io;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use baton_breadcrumb::BreadcrumbError;
 use baton_store::StoreError;
 use baton_types::call::CallStatus;
 use baton_types::entry::{FinalState, RunEnded};
@@ -140,6 +141,11 @@ impl Failure {
         match error {
             StoreError::UnknownRun(run) => Self::not_found("run", run.as_str(), []),
             error @ StoreError::Held { .. } => Self::Refused(error.to_string()),
+            StoreError::Breadcrumb(error) => match error {
+                BreadcrumbError::Unknown(id) => Self::not_found("breadcrumb", id.as_str(), []),
+                BreadcrumbError::Invalid { .. } | BreadcrumbError::Schema { .. } => Self::Usage(error.to_string()),
+                _ => Self::Refused(error.to_string()),
+            },
             error => Self::Store(match error.to_string() {
                 reason if reason.contains("readonly database") => {
                     "the store cannot be written to: its runs can be read, but none can be started or changed; make its file and its folder \

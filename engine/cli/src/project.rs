@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_config::{Project, ProjectMemory};
-use baton_types::id::{JobId, MemoryId};
+use baton_types::id::{JobId, MemoryId, ProjectId};
 
 use crate::exit::Failure;
 use crate::place::{PROJECT_FILE, Place, read_project, within_project};
@@ -37,15 +37,25 @@ pub(crate) fn memory(place: &Place, id: &JobId, folder: &Path) -> Result<MemoryI
     let Some(JobProject { folder: project, settings }) = JobProject::of(place, folder)? else {
         return Ok(MemoryId::of_job(id, Some(folder)));
     };
+    Ok(match settings.memory {
+        Some(ProjectMemory::Project) => MemoryId::of_project(&in_project(place, &project, &project)),
+        Some(ProjectMemory::Job) | None => MemoryId::of_job(id, Some(&in_project(place, &project, folder))),
+    })
+}
+
+/// Returns the project that breadcrumbs of `folder` belong to, which has no links. Without a project around it, it is the folder
+/// itself. The key has the same form as that of a memory, for the same reasons.
+pub(crate) fn project_id(place: &Place, folder: &Path) -> Result<ProjectId, Failure> {
+    let project = JobProject::of(place, folder)?.map_or_else(|| folder.to_owned(), |project| project.folder);
+    Ok(ProjectId::of(&MemoryId::of_project(&in_project(place, &project, &project))))
+}
+
+/// Returns `folder` as a path in `project` if the runs are kept in the project, and otherwise as it is.
+fn in_project(place: &Place, project: &Path, folder: &Path) -> PathBuf {
     let store = place.store_file();
     let known = store.as_deref().and_then(|store| store.ancestors().find_map(|above| above.canonicalize().ok()));
-    let is_kept_inside = known.is_some_and(|known| known.starts_with(&project));
-    let in_project = |folder: &Path| match folder.strip_prefix(&project) {
-        Ok(inner) if is_kept_inside => Path::new(".").join(inner),
+    match folder.strip_prefix(project) {
+        Ok(inner) if known.is_some_and(|known| known.starts_with(project)) => Path::new(".").join(inner),
         _ => folder.to_owned(),
-    };
-    Ok(match settings.memory {
-        Some(ProjectMemory::Project) => MemoryId::of_project(&in_project(&project)),
-        Some(ProjectMemory::Job) | None => MemoryId::of_job(id, Some(&in_project(folder))),
-    })
+    }
 }

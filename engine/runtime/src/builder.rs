@@ -1,5 +1,6 @@
 //! Builds an engine.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use baton_config::PriceTable;
 use baton_models::{Cassettes, Model, Providers};
 use baton_store::Store;
 use baton_tool::{ToolFunction, registered_functions};
+use baton_types::id::ProjectId;
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::clock::{Clock, SystemClock};
@@ -15,7 +17,7 @@ use crate::engine::Engine;
 use crate::error::RunError;
 use crate::processes::COMMAND_GRACE;
 use crate::reading::Loaded;
-use crate::services::{Models, Services, Variable};
+use crate::services::{Models, ProjectOf, Services, Variable};
 use crate::trust::TrustPolicy;
 
 /// Builds an [`Engine`].
@@ -24,6 +26,7 @@ pub struct EngineBuilder {
     trust: Option<Arc<dyn TrustPolicy>>,
     clock: Arc<dyn Clock>,
     variable: Variable,
+    project_of: ProjectOf,
     models: Models,
     price_table: Option<PriceTable>,
     cassettes: Option<Arc<Cassettes>>,
@@ -42,6 +45,7 @@ impl Engine {
             trust: None,
             clock: Arc::new(SystemClock),
             variable: Arc::new(|name| std::env::var(name).ok()),
+            project_of: Arc::new(|_| None),
             models: Models::default(),
             price_table: None,
             cassettes: None,
@@ -65,6 +69,13 @@ impl EngineBuilder {
     /// whose configs are their own.
     pub fn trust(mut self, policy: impl TrustPolicy + 'static) -> Self {
         self.trust = Some(Arc::new(policy));
+        self
+    }
+
+    /// Finds the project of a job's folder with `project_of`: its jobs share the breadcrumbs with the visibility `team`. Without a
+    /// project (default), the jobs that share a long-term memory do.
+    pub fn project_of(mut self, project_of: impl Fn(&Path) -> Option<ProjectId> + Send + Sync + 'static) -> Self {
+        self.project_of = Arc::new(project_of);
         self
     }
 
@@ -148,6 +159,7 @@ impl EngineBuilder {
             trust,
             clock: self.clock,
             variable: self.variable,
+            project_of: self.project_of,
             blocking: Arc::new(Semaphore::new(self.blocking_threads)),
             command_grace: self.command_grace,
             models: self.models,

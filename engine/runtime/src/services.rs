@@ -10,7 +10,7 @@ use baton_models::{Model, OwnPrograms, Providers, RunKey, ScriptFault, ScriptedM
 use baton_store::{Store, StoreError};
 use baton_tool::ToolFunction;
 use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, PROGRAM_MODEL, ProviderSettings, RUN_SCRIPT};
-use baton_types::id::{CallId, RunId};
+use baton_types::id::{CallId, ProjectId, RunId};
 use baton_types::json::Json;
 use baton_types::model::Invocation;
 use baton_types::money::Price;
@@ -32,6 +32,9 @@ const CONNECT_IN_TURN: Duration = Duration::from_millis(1_500);
 /// Looks up a variable of the environment.
 pub(crate) type Variable = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
+/// Finds the project that a job's folder belongs to, as breadcrumbs name it.
+pub(crate) type ProjectOf = Arc<dyn Fn(&Path) -> Option<ProjectId> + Send + Sync>;
+
 /// Models, by the names that agents use.
 pub(crate) type Models = Arc<BTreeMap<String, Arc<dyn Model>>>;
 
@@ -43,6 +46,8 @@ pub(crate) struct Services {
     pub(crate) contents: Contents,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) variable: Variable,
+    /// Finds the project of a job's folder.
+    pub(crate) project_of: ProjectOf,
     /// Bounds the threads that tools may block.
     pub(crate) blocking: Arc<Semaphore>,
     /// Time between asking commands to end and killing them.

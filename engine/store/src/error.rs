@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_breadcrumb::BreadcrumbError;
 use baton_types::id::RunId;
 
 /// Reasons why a store refused or failed an operation. Nothing was changed, unless the variant's comment names an
@@ -168,6 +169,9 @@ pub enum StoreError {
         /// First error of the operating system.
         what: String,
     },
+    /// A breadcrumb was not created, changed or read.
+    #[error(transparent)]
+    Breadcrumb(#[from] BreadcrumbError),
     /// SQLite failed.
     #[error("SQLite failed: {0}")]
     Sqlite(#[from] rusqlite::Error),

@@ -1,4 +1,4 @@
-//! Stores timelines, contents of documents, memories and commands: in memory, or in one SQLite file.
+//! Stores timelines, contents of documents, memories, commands and breadcrumbs: in memory, or in one SQLite file.
 //!
 //! The unit of durability is a [`Batch`]: the entries of one or more decisions, with the contents that they name. A
 //! batch is committed completely or not at all, and only for the run's present owner: [`Store::append`] compares the
@@ -7,6 +7,7 @@
 //!
 //! A store does *not* understand entries: it keeps them in order and gives them back. What they mean is the core's.
 
+mod breadcrumbs;
 mod error;
 pub mod failpoint;
 mod inbox;
@@ -24,6 +25,7 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use tokio::sync::watch;
 
+pub use breadcrumbs::{Breadcrumbs, Creation, Update, Written};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use retention::{Collected, Retention, Verification};
@@ -116,6 +118,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns 32 random bytes that the store got when it was made, for keys that only this store can make.
     async fn secret(&self) -> Result<[u8; 32], StoreError>;
+
+    /// Returns the breadcrumbs of the store.
+    fn breadcrumbs(&self) -> &dyn Breadcrumbs;
 
     /// Returns a receiver that changes at every new command in any inbox, as [`Store::subscribe`] for one.
     fn subscribe_to_all(&self) -> watch::Receiver<u64>;

@@ -14,7 +14,8 @@ use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, Due, LoggedCall, NewRun, RunRecord, STATUS_CREATED, Store, StoreError};
+use crate::sqlite::InMemory;
+use crate::{Batch, Breadcrumbs, Due, LoggedCall, NewRun, RunRecord, STATUS_CREATED, Store, StoreError};
 
 /// Keeps everything in memory, with the meaning of the store on disk.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub struct MemoryStore {
     state: Mutex<State>,
     subscribers: Subscribers,
     secret: [u8; 32],
+    breadcrumbs: InMemory,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +75,7 @@ impl MemoryStore {
         for bytes in secret.chunks_exact_mut(8) {
             bytes.copy_from_slice(&RandomState::new().build_hasher().finish().to_ne_bytes());
         }
-        Self { state: Mutex::default(), subscribers: Subscribers::default(), secret }
+        Self { state: Mutex::default(), subscribers: Subscribers::default(), secret, breadcrumbs: InMemory::default() }
     }
 
     /// Returns an empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
@@ -322,6 +324,10 @@ impl Store for MemoryStore {
 
     async fn secret(&self) -> Result<[u8; 32], StoreError> {
         Ok(self.secret)
+    }
+
+    fn breadcrumbs(&self) -> &dyn Breadcrumbs {
+        &self.breadcrumbs
     }
 
     fn subscribe_to_all(&self) -> watch::Receiver<u64> {

@@ -54,6 +54,8 @@ pub struct Verification {
     pub unnamed: u64,
     /// Logged calls.
     pub logged: u64,
+    /// Breadcrumbs, ended ones included.
+    pub breadcrumbs: u64,
     /// Commands that wait.
     pub commands: u64,
     /// Faults, one sentence each; empty if the store is whole.

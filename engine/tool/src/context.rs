@@ -11,6 +11,7 @@ use baton_types::path::DocumentPath;
 use baton_types::time::Timestamp;
 
 use crate::ask::{ModelAsk, ModelReply};
+use crate::breadcrumb::{BreadcrumbAsk, BreadcrumbReply};
 use crate::error::{ToolError, ToolErrorKind, parse_path};
 use crate::host::{RecallScope, RecalledCall, ToolHost};
 use crate::measure::{check_declared, measure};
@@ -282,6 +283,20 @@ impl ToolContext {
     /// known; [`ToolErrorKind::Failed`] if the model gives no answer.
     pub async fn ask(&self, ask: ModelAsk) -> Result<ModelReply, ToolError> {
         self.host.ask(ask).await
+    }
+
+    /// Reads or writes breadcrumbs in the name of the calling agent, with the agent's rights. The function decides by its settings
+    /// whether the call may read personal data (`may_read_pii`).
+    ///
+    /// A write has the call's idempotency key, so a call makes one write at most, and makes it once even if it runs again after a crash. An
+    /// approval needs a tool whose calls a person approves.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolErrorKind::InvalidInput`] if the write breaks a rule of records; [`ToolErrorKind::Failed`] if the record is unknown to the
+    /// agent or has another version.
+    pub async fn breadcrumbs(&self, ask: BreadcrumbAsk, may_read_pii: bool) -> Result<BreadcrumbReply, ToolError> {
+        self.host.breadcrumbs(ask, may_read_pii).await
     }
 
     /// Calls the tool `tool` with `input`, and waits for the result. The call belongs to the calling task. It is checked, approved,

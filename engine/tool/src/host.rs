@@ -12,6 +12,7 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 
 use crate::ask::{ModelAsk, ModelReply};
+use crate::breadcrumb::{BreadcrumbAsk, BreadcrumbReply};
 use crate::error::ToolError;
 
 /// A boxed future, so that functions and hosts can be used behind pointers.
@@ -43,6 +44,11 @@ pub trait ToolHost: Send + Sync {
     fn settings(&self) -> Json;
     /// Asks a model once.
     fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>>;
+    /// Reads or writes breadcrumbs in the name of the calling agent.
+    fn breadcrumbs(&self, ask: BreadcrumbAsk, may_read_pii: bool) -> BoxFuture<'_, Result<BreadcrumbReply, ToolError>> {
+        drop((ask, may_read_pii));
+        Box::pin(std::future::ready(Err(ToolError::new("there is no store of breadcrumbs here"))))
+    }
     /// Makes another call of a tool and waits for its result. Without a name it has its number among such calls of this code.
     fn call<'a>(&'a self, name: Option<&'a str>, asked: ModelCall) -> BoxFuture<'a, Result<Arc<CallResult>, ToolError>> {
         drop((name, asked));

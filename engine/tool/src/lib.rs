@@ -6,6 +6,7 @@
 //! This crate does *not* run calls of a job: the runtime does. [`testing`] and [`run_example`] run a function by itself.
 
 mod ask;
+mod breadcrumb;
 mod context;
 mod error;
 mod example;
@@ -17,6 +18,7 @@ pub mod signature;
 pub mod testing;
 
 pub use ask::{ModelAsk, ModelReply};
+pub use breadcrumb::{BreadcrumbAsk, BreadcrumbReply};
 pub use context::{Caller, CollectedEffects, PendingWrite, ToolContext};
 pub use error::{ToolError, ToolErrorKind, parse_path};
 pub use example::{Difference, ExampleFailure, compare_output, run_example};

@@ -77,6 +77,14 @@ text_id! {
     MemoryId
 }
 text_id! {
+    /// A project, as breadcrumbs name it; a job outside of any project is one by itself.
+    ProjectId
+}
+text_id! {
+    /// A breadcrumb. Given by its creator; unique within a store.
+    BreadcrumbId
+}
+text_id! {
     /// The `agent_id` of an agent config: at most 55 characters, so that `route_to_<agent_id>` is a valid tool id.
     AgentId
 }
@@ -130,6 +138,13 @@ impl MemoryId {
 /// Returns a text that no other path has: the path, or the hash of one that is not Unicode.
 fn unmistakable(path: &Path) -> String {
     path.to_str().map_or_else(|| format!("blake3 {}", ContentHash::of(path.as_os_str().as_encoded_bytes())), str::to_owned)
+}
+
+impl ProjectId {
+    /// Returns the project of the jobs that could share `memory`: the project itself, or a job without one.
+    pub fn of(memory: &MemoryId) -> Self {
+        Self::new(memory.as_str())
+    }
 }
 
 impl TaskId {

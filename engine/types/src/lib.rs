@@ -6,6 +6,7 @@
 //! This crate has *no* futures, contexts, files, clocks or randomness: moments, ids and contents are given to it.
 
 pub mod approval;
+pub mod breadcrumb;
 pub mod call;
 pub mod config;
 pub mod document;

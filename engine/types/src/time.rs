@@ -19,6 +19,11 @@ impl Timestamp {
         Self(micros)
     }
 
+    /// Returns the moment that `text` names in ISO 8601 with its offset, such as `2027-01-31T09:00:00Z`.
+    pub fn parse(text: &str) -> Result<Self, jiff::Error> {
+        text.parse::<jiff::Timestamp>().map(|moment| Self(moment.as_microsecond()))
+    }
+
     /// Microseconds since 1970.
     pub const fn as_micros(self) -> i64 {
         self.0

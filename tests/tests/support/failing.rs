@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use baton_store::{Batch, Due, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use baton_store::{Batch, Breadcrumbs, Due, LoggedCall, NewRun, RunRecord, Store, StoreError};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
@@ -64,6 +64,10 @@ fn last_seq(batch: &Batch) -> u64 {
 
 #[async_trait]
 impl Store for FailingStore {
+    fn breadcrumbs(&self) -> &dyn Breadcrumbs {
+        self.inner.breadcrumbs()
+    }
+
     async fn create(&self, run: NewRun) -> Result<(), StoreError> {
         self.inner.create(run).await
     }

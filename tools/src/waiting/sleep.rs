@@ -32,8 +32,7 @@ fn sleep(context: &ToolContext, seconds: Option<u64>, until: Option<String>) -> 
 }
 
 fn read(until: &str) -> Result<Timestamp, ToolError> {
-    let moment: Result<jiff::Timestamp, _> = until.parse();
-    moment.map(|moment| Timestamp::from_micros(moment.as_microsecond())).map_err(|error| {
+    Timestamp::parse(until).map_err(|error| {
         let message = format!("until is not a moment such as 2027-01-31T09:00:00Z: {error}");
         ToolError::new(message).of_kind(ToolErrorKind::InvalidInput)
     })

@@ -10,8 +10,9 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 19] = [
     "engine/types",
+    "engine/breadcrumb",
     "engine/machine",
     "engine/schema",
     "engine/template",

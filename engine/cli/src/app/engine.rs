@@ -1,6 +1,6 @@
 //! Engines over a store, as commands use them. Maps their errors to failures of a command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::PriceTable;
@@ -13,6 +13,7 @@ use crate::environment::Environment;
 use crate::exit::Failure;
 use crate::person::PersonModel;
 use crate::place::Place;
+use crate::project::project_id;
 use crate::shell::baton;
 use crate::trust::{Manner, PersonsTrust};
 use crate::{cassettes, environment};
@@ -35,7 +36,9 @@ pub(crate) fn builder(
     let environment = Environment::at(place)?;
     let trust = PersonsTrust::at(place, file, Arc::clone(&environment), manner)?;
     let builder = Engine::builder().store(Arc::clone(store)).trust(trust).variables(move |name| environment.get(name));
-    let builder = builder.model(PERSON_MODEL, Arc::new(PersonModel::new(place.current.clone())));
+    let here = place.clone();
+    let project_of = move |folder: &Path| project_id(&here, &folder.canonicalize().ok()?).ok();
+    let builder = builder.project_of(project_of).model(PERSON_MODEL, Arc::new(PersonModel::new(place.current.clone())));
     Ok(match environment::user_prices()? {
         Some(prices) => builder.prices(PriceTable::embedded().clone().with(prices)),
         None => builder,

@@ -1,6 +1,7 @@
 //! The commands, one per file. Each file has its arguments and `run`, which prints the result and returns the exit code.
 
 pub(crate) mod answer;
+pub(crate) mod breadcrumb;
 pub(crate) mod completions;
 pub(crate) mod continue_run;
 pub(crate) mod control;
@@ -97,6 +98,9 @@ pub(crate) enum Command {
     /// Export a run as a model script for offline replay
     #[command(after_help = "Example:\n  baton export --script @last --out again.script.json")]
     Export(export::ExportArgs),
+    /// Create, change, show, search and import breadcrumbs: records that outlive runs
+    #[command(after_help = "Example:\n  baton breadcrumb search \"revenue of Q3\" --tag sales")]
+    Breadcrumb(breadcrumb::BreadcrumbArgs),
     /// Check the store for damage, or one run for broken invariants
     #[command(after_help = "Example:\n  baton verify @last")]
     Verify(verify::VerifyArgs),
@@ -142,6 +146,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Docs(args) => docs::run(&args, place),
         Command::Doctor(args) => doctor::run(&args, place).await,
         Command::Export(args) => export::run(&args, place).await,
+        Command::Breadcrumb(args) => breadcrumb::run(args, place).await,
         Command::Gc(args) => gc::run(args, place).await,
         Command::Verify(args) => verify::run(&args, place).await,
         Command::Tool(args) => tool::run(&args, place).await,

@@ -34,6 +34,7 @@ struct Verified {
     unnamed_contents: u64,
     logged_calls: u64,
     commands: u64,
+    breadcrumbs: u64,
     findings: Vec<String>,
 }
 
@@ -174,7 +175,8 @@ async fn verify_store(place: &Place) -> Result<Exit, Failure> {
         place.screen.text(&summary(&found))?;
         return Ok(exit);
     }
-    let Verification { runs, entries, contents, content_bytes, unnamed, logged, commands, findings, batches: _ } = found;
+    let Verification { runs, entries, contents, content_bytes, unnamed, logged, commands, breadcrumbs, findings, batches: _ } =
+        found;
     let (unnamed_contents, logged_calls) = (unnamed, logged);
     place.screen.json(&Verified {
         whole,
@@ -185,6 +187,7 @@ async fn verify_store(place: &Place) -> Result<Exit, Failure> {
         unnamed_contents,
         logged_calls,
         commands,
+        breadcrumbs,
         findings,
     })?;
     Ok(exit)
@@ -192,7 +195,8 @@ async fn verify_store(place: &Place) -> Result<Exit, Failure> {
 
 /// Renders the report about the store for people.
 fn summary(found: &Verification) -> Text {
-    let Verification { runs, entries, contents, content_bytes, logged, commands, findings, unnamed: _, batches: _ } = found;
+    let Verification { runs, entries, contents, content_bytes, logged, commands, breadcrumbs, findings, unnamed: _, batches: _ } =
+        found;
     let mut lines = vec![if findings.is_empty() {
         style::good("✓ whole")
     } else {
@@ -208,5 +212,8 @@ fn summary(found: &Verification) -> Text {
         words::counted_as(*logged, "logged call", "logged calls"),
         words::counted_as(*commands, "waiting command", "waiting commands"),
     ));
+    if *breadcrumbs > 0 {
+        lines.push(text!("{}", words::counted_as(*breadcrumbs, "breadcrumb", "breadcrumbs")));
+    }
     Text::joined(lines, "\n")
 }

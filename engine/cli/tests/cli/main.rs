@@ -2,6 +2,7 @@
 
 mod answers;
 mod approvals;
+mod breadcrumbs;
 mod catalogs;
 mod conversations;
 mod crates;

@@ -11,7 +11,7 @@ mod work;
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use baton_types::call::CallResult;
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded, RunEnded};
 use baton_types::event::{Decision, Effect, Event, Refusal};
-use baton_types::id::{CallId, ContentHash, MemoryId, RunId, ToolId};
+use baton_types::id::{CallId, ContentHash, MemoryId, ProjectId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use baton_types::tool_type::Logs;
@@ -452,6 +452,13 @@ impl Actor {
     pub(crate) fn memory(&self) -> MemoryId {
         let started = self.run.started().expect("a run proceeds after its first entry");
         started.memory.clone()
+    }
+
+    /// Returns the project whose breadcrumbs the run shares.
+    pub(crate) fn project(&self) -> ProjectId {
+        let started = self.run.started().expect("a run proceeds after its first entry");
+        let of_folder = started.folder.as_deref().and_then(|folder| (self.shared.project_of)(Path::new(folder)));
+        of_folder.unwrap_or_else(|| ProjectId::of(&started.memory))
     }
 
     /// Returns the input of a call that was just made: from the answer in the same batch, or from the turn still open.

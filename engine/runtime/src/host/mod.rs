@@ -1,6 +1,7 @@
 //! Services of the shell for a running tool function.
 
 mod ask;
+mod breadcrumbs;
 pub(crate) mod inner;
 
 use std::sync::atomic::AtomicU32;
@@ -9,13 +10,15 @@ use std::time::Duration;
 
 use baton_models::{ModelError, Secrets, secret_of_variable};
 use baton_store::LoggedCall;
-use baton_tool::{BoxFuture, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost};
+use baton_tool::{
+    BoxFuture, BreadcrumbAsk, BreadcrumbReply, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost,
+};
 use baton_types::call::{CallResult, ModelCall};
 use baton_types::config::{Configs, Executor, Tool};
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded};
 use baton_types::event::{Event, Refusal};
-use baton_types::id::{ContentHash, MemoryId, ToolId};
+use baton_types::id::{ContentHash, MemoryId, ProjectId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use rustc_hash::FxHashMap;
@@ -36,6 +39,8 @@ pub(crate) struct Host {
     pub(crate) caller: Caller,
     /// The long-term memory of the run.
     pub(crate) memory: MemoryId,
+    /// The project whose breadcrumbs the call shares.
+    pub(crate) project: ProjectId,
     /// The last entry that the call may see.
     pub(crate) seq: u64,
     /// The last entry that is durable: a call may begin before those that it may see are.
@@ -166,6 +171,10 @@ impl ToolHost for Host {
 
     fn call<'a>(&'a self, name: Option<&'a str>, asked: ModelCall) -> BoxFuture<'a, Result<Arc<CallResult>, ToolError>> {
         Box::pin(inner::call(self, name, asked))
+    }
+
+    fn breadcrumbs(&self, ask: BreadcrumbAsk, may_read_pii: bool) -> BoxFuture<'_, Result<BreadcrumbReply, ToolError>> {
+        Box::pin(breadcrumbs::answer(self, ask, may_read_pii))
     }
 
     fn check_ahead(&self, calls: Vec<ModelCall>) -> BoxFuture<'_, Result<(), ToolError>> {

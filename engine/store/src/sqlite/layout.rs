@@ -9,22 +9,18 @@ use std::sync::OnceLock;
 use rusqlite::Connection;
 
 use super::named;
-use super::schema::TABLES;
+use super::schema::{BREADCRUMB_TABLES, TABLES};
 use crate::StoreError;
 
 /// A row of `sqlite_schema`: type, name, table, and the text that made it.
 type Part = (String, String, String, Option<String>);
 
 /// Refuses a file with a table, index, view or trigger that a new store does not have, and one that lacks a part of it.
-pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreError> {
-    static EXPECTED: OnceLock<Vec<Part>> = OnceLock::new();
+pub(super) fn check(path: &Path, connection: &Connection, has_breadcrumbs: bool) -> Result<(), StoreError> {
+    static EXPECTED: [OnceLock<Vec<Part>>; 2] = [const { OnceLock::new() }; 2];
     let named = |error: rusqlite::Error| named(path, error);
-    let made = || -> rusqlite::Result<Vec<Part>> {
-        let made = Connection::open_in_memory()?;
-        made.execute_batch(TABLES)?;
-        parts(&made, usize::MAX)
-    };
-    let expected = EXPECTED.get_or_init(|| made().expect("the schema of this program is made in memory"));
+    let expected = EXPECTED[usize::from(has_breadcrumbs)]
+        .get_or_init(|| made(has_breadcrumbs).expect("the schema of this program is made in memory"));
     // One more than expected is enough to refuse: a file may have any number.
     let found = parts(connection, expected.len() + 1).map_err(named)?;
     if found == *expected {
@@ -37,6 +33,16 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreErr
         (None, None) => "a part of its schema exists twice".to_owned(),
     };
     Err(StoreError::ForeignSchema { path: path.to_owned(), what })
+}
+
+/// Returns the parts of the schema that this program makes.
+fn made(has_breadcrumbs: bool) -> rusqlite::Result<Vec<Part>> {
+    let made = Connection::open_in_memory()?;
+    made.execute_batch(TABLES)?;
+    if has_breadcrumbs {
+        made.execute_batch(BREADCRUMB_TABLES)?;
+    }
+    parts(&made, usize::MAX)
 }
 
 /// Returns the parts of a file's schema by name, at most `limit` of them.
@@ -56,10 +62,8 @@ mod tests {
     /// A store is refused if the text of a table differs by one space, so a change of that text is a change of the format.
     #[test]
     fn the_schema_changes_only_with_the_format() {
-        let made = Connection::open_in_memory().unwrap();
-        made.execute_batch(TABLES).unwrap();
-        let text = format!("{:?}", parts(&made, usize::MAX).unwrap());
-        let hash = ContentHash::of(text.as_bytes()).to_string();
-        assert_eq!((FORMAT_VERSION, &hash[..16]), (9, "58c06cf56188acbb"));
+        let hash = |has_breadcrumbs| ContentHash::of(format!("{:?}", made(has_breadcrumbs).unwrap()).as_bytes()).to_string();
+        assert_eq!((FORMAT_VERSION - 1, &hash(false)[..16]), (9, "58c06cf56188acbb"));
+        assert_eq!((FORMAT_VERSION, &hash(true)[..16]), (10, "67a94704d056824a"));
     }
 }

@@ -13,6 +13,7 @@
 //! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time; what
 //! keeps two of them from one run is the run's epoch, *not* a lock on the file.
 
+mod breadcrumbs;
 mod collect;
 mod layout;
 mod notifier;
@@ -42,9 +43,11 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
+use crate::{Batch, Breadcrumbs, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
 pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
+
+pub(crate) use breadcrumbs::InMemory;
 
 /// The largest content that fits in a row: the length limit that SQLite is built with.
 const MAX_CONTENT_BYTES: usize = 999_000_000;
@@ -101,7 +104,7 @@ impl SqliteStore {
         let path = path.as_ref();
         check_log(path)?;
         let file = schema::open_for_reading(path)?;
-        if schema::check_format(path, &file)? == FORMAT_VERSION {
+        if schema::check_format(path, &file)? != 0 {
             return Ok(Self::with(path, None, None));
         }
         // The file is empty: nothing is written to it, and an empty store elsewhere is read in its place.
@@ -284,6 +287,10 @@ impl Store for SqliteStore {
 
     async fn secret(&self) -> Result<[u8; 32], StoreError> {
         self.readers.read(|file| Ok(Totals::load(file)?.secret)).await
+    }
+
+    fn breadcrumbs(&self) -> &dyn Breadcrumbs {
+        self
     }
 
     fn subscribe_to_all(&self) -> watch::Receiver<u64> {

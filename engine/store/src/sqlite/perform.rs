@@ -1,5 +1,7 @@
 //! One write: checked against the current rows, then written.
 
+use std::sync::PoisonError;
+
 use baton_types::document::Content;
 use baton_types::entry::ForkPoint;
 use baton_types::id::{ContentHash, RunId};
@@ -9,8 +11,8 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::records::{RunRow, Totals, checksum_of, link_at};
 use super::rows::{self, EntryRow, HEADS, WHOLE_RUN};
-use super::to_sql;
 use super::writer::{Answer, Write};
+use super::{breadcrumbs, to_sql};
 use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError};
 
 /// Checks one write, then writes it. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
@@ -23,6 +25,13 @@ pub(super) fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, S
         Write::Append { batch, rows } => append(file, batch, rows),
         Write::PutContent { hash, content } => put_content(file, *hash, content).map(|()| Ok(0)),
         Write::PutCommand { run, command } => put_command(file, run, command),
+        Write::Breadcrumb { request, done } => Ok(match breadcrumbs::perform(file, request)? {
+            Ok(written) => {
+                *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
+                Ok(0)
+            }
+            Err(refused) => Err(refused.into()),
+        }),
     }
 }
 

@@ -19,10 +19,16 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
-pub const FORMAT_VERSION: u32 = 9;
+pub const FORMAT_VERSION: u32 = 10;
 
-/// The tables of [`FORMAT_VERSION`].
+/// The format before: it has no breadcrumbs. A file of it is read as it is, and gets their tables when it is opened for writing.
+const WITHOUT_BREADCRUMBS: u32 = 9;
+
+/// The tables of format 9.
 pub(super) const TABLES: &str = include_str!("schema.sql");
+
+/// The tables that [`FORMAT_VERSION`] has besides.
+pub(super) const BREADCRUMB_TABLES: &str = include_str!("breadcrumbs.sql");
 
 /// Returns the connection that writes: makes the file if there is none.
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
@@ -127,14 +133,16 @@ pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, 
         (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, FORMAT_VERSION, _) => layout::check(path, connection).map(|()| FORMAT_VERSION),
+        (APPLICATION_ID, format @ (WITHOUT_BREADCRUMBS | FORMAT_VERSION), _) => {
+            layout::check(path, connection, format == FORMAT_VERSION).map(|()| format)
+        }
         (APPLICATION_ID, found, _) => Err(StoreError::OlderFormat { path: path.to_owned(), found, known: FORMAT_VERSION }),
         (0, 0, true) => Ok(0),
         _ => Err(StoreError::NotAStore { path: path.to_owned() }),
     }
 }
 
-/// Makes the tables in an empty file, in one transaction; of two processes that open such a file, one does it.
+/// Makes the tables that a file lacks, in one transaction; of two processes that open such a file, one does it.
 fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     if check_format(path, connection)? == FORMAT_VERSION {
         return Ok(());
@@ -142,11 +150,15 @@ fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let named = |error: rusqlite::Error| named(path, error);
     failpoint::pass("store.lay_out.before");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
-    if check_format(path, &transaction)? == FORMAT_VERSION {
-        return Ok(());
+    match check_format(path, &transaction)? {
+        FORMAT_VERSION => return Ok(()),
+        WITHOUT_BREADCRUMBS => {}
+        _ => {
+            transaction.execute_batch(TABLES).map_err(named)?;
+            Totals::new(&transaction)?.save(&transaction)?;
+        }
     }
-    transaction.execute_batch(TABLES).map_err(named)?;
-    Totals::new(&transaction)?.save(&transaction)?;
+    transaction.execute_batch(BREADCRUMB_TABLES).map_err(named)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
     transaction.commit().map_err(named)?;

@@ -20,7 +20,7 @@ pub(super) fn verify(file: &Transaction<'_>) -> Verification {
     let mut found = Verification::default();
     let mut look = Look::default();
     // One after the other, whatever those before found: a later one uses what an earlier one saw.
-    for step in [structure, runs, memories, contents, counts] as [Step; 5] {
+    for step in [structure, runs, memories, contents, counts, breadcrumbs] as [Step; 6] {
         if let Err(error) = step(file, &mut look, &mut found) {
             found.findings.push(error.to_string());
         }
@@ -159,6 +159,10 @@ fn contents(file: &Transaction<'_>, look: &mut Look, found: &mut Verification) -
     }
     found.findings.extend(look.needed.iter().map(|(hash, what)| format!("{what} is missing: content {hash}")));
     Ok(())
+}
+
+fn breadcrumbs(file: &Transaction<'_>, _look: &mut Look, found: &mut Verification) -> Result<(), StoreError> {
+    super::breadcrumbs::verify(file, found)
 }
 
 /// Rows that nothing leads to.

@@ -7,9 +7,9 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use baton_types::document::Content;
@@ -20,8 +20,8 @@ use tokio::sync::oneshot;
 
 use super::perform::perform;
 use super::rows::{self, EntryRow};
-use super::{SqliteStats, log_of, named};
-use crate::{Batch, NewRun, StoreError, failpoint};
+use super::{SqliteStats, breadcrumbs, log_of, named};
+use crate::{Batch, NewRun, StoreError, Written, failpoint};
 
 /// The most writes in one transaction.
 const MAX_GROUP: usize = 1024;
@@ -44,6 +44,8 @@ pub(super) enum Write {
     PutContent { hash: ContentHash, content: Content },
     /// See [`crate::Store::put_command`]; answers its number.
     PutCommand { run: RunId, command: Json },
+    /// See [`crate::Breadcrumbs`]; `done` gets the version that was made.
+    Breadcrumb { request: Box<breadcrumbs::Request>, done: Arc<Mutex<Option<Written>>> },
 }
 
 impl Write {
@@ -68,6 +70,7 @@ impl Write {
             Self::Append { .. } => ("store.append.before", "store.append.after"),
             Self::PutContent { .. } => ("store.put_content.before", "store.put_content.after"),
             Self::PutCommand { .. } => ("store.put_command.before", "store.put_command.after"),
+            Self::Breadcrumb { .. } => ("store.breadcrumb.before", "store.breadcrumb.after"),
         }
     }
 
@@ -82,6 +85,7 @@ impl Write {
             }
             Self::PutContent { content, .. } => content.len(),
             Self::PutCommand { command, .. } => command.text().len(),
+            Self::Breadcrumb { request, .. } => request.size(),
         }
     }
 }

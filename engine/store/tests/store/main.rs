@@ -1,5 +1,11 @@
 //! Promises of every store, and further promises of the store on disk.
 
+#[macro_use]
+mod every_store;
+
+mod breadcrumb_readers;
+mod breadcrumbs;
+mod breadcrumbs_at_scale;
 mod disk;
 mod group_commit;
 mod keeping;

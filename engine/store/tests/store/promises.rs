@@ -2,35 +2,13 @@
 
 use std::sync::Arc;
 
-use baton_store::{Batch, LoggedCall, MemoryStore, NewRun, RunSummaryUpdate, Store, StoreError};
+use baton_store::{Batch, LoggedCall, NewRun, RunSummaryUpdate, Store, StoreError};
 use baton_types::entry::ForkPoint;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use tokio::task::JoinSet;
 
-use crate::support::{OnDisk, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence};
-
-/// Makes of each promise a test with the store in memory and one with the store on disk.
-macro_rules! promises {
-    ($($name:ident),* $(,)?) => {
-        mod in_memory {
-            use super::*;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-            async fn $name() {
-                super::$name(Arc::new(MemoryStore::new())).await;
-            })*
-        }
-        mod on_disk {
-            use super::*;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-            async fn $name() {
-                let OnDisk { store, folder } = OnDisk::new();
-                super::$name(Arc::new(store)).await;
-                drop(folder);
-            })*
-        }
-    };
-}
+use crate::support::{at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence};
 
 promises!(
     a_run_is_created_once,

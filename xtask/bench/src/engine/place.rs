@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use baton_store::{Batch, Due, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
+use baton_store::{Batch, Breadcrumbs, Due, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
@@ -87,6 +87,10 @@ impl Watched {
 
 #[async_trait]
 impl Store for Watched {
+    fn breadcrumbs(&self) -> &dyn Breadcrumbs {
+        self.store.breadcrumbs()
+    }
+
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
         let entries = batch.entries.len();
         self.store.append(batch).await?;

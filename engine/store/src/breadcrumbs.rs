@@ -1,0 +1,97 @@
+//! Breadcrumbs in a store: records that outlive runs.
+//!
+//! Each write is one transaction: the rules of `baton-breadcrumb` judge it against the newest version, and what they make of it
+//! is written. So an expected version, an idempotency key and a tag that no agent may set are judged where nothing can come
+//! between the judgement and the write.
+
+use async_trait::async_trait;
+use baton_breadcrumb::{Author, Definition};
+use baton_types::breadcrumb::{
+    Breadcrumb, BreadcrumbChange, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, NewBreadcrumb, Viewer,
+};
+use baton_types::id::{BreadcrumbId, ProjectId};
+use baton_types::time::Timestamp;
+
+use crate::StoreError;
+
+/// Keeps breadcrumbs. A record that its reader may not read, or that has ended, is unknown to the reader.
+#[async_trait]
+pub trait Breadcrumbs: Send + Sync {
+    /// Creates a record. With an idempotency key that has been used for the same content, returns the version that was made then.
+    ///
+    /// Fails with [`StoreError::Breadcrumb`]: the content breaks a rule, or the key belongs to another write.
+    async fn create(&self, creation: Creation) -> Result<Written, StoreError>;
+
+    /// Changes a record: exactly one new version. A key counts as in [`Breadcrumbs::create`].
+    ///
+    /// Fails with [`StoreError::Breadcrumb`]: the record is unknown or has another version than expected, or the change breaks a rule.
+    async fn change(&self, update: Update) -> Result<Written, StoreError>;
+
+    /// Returns the newest version of a record.
+    async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError>;
+
+    /// Returns the newest version of a record, as [`Breadcrumbs::find`], and counts the read: a record may end by it.
+    async fn read(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError>;
+
+    /// Returns the newest `limit` versions of a record, the newest first. A version is judged like the newest one.
+    async fn history(
+        &self,
+        id: &BreadcrumbId,
+        viewer: &Viewer,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<BreadcrumbVersion>, StoreError>;
+
+    /// Returns the records that meet all conditions.
+    async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError>;
+
+    /// Returns the ids that begin with `prefix`, at most `limit`.
+    async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError>;
+
+    /// Returns the record that the write with the idempotency key `key` of `project` made, as it is now.
+    async fn keyed(&self, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError>;
+
+    /// Returns the definition of a schema that counts for records of `project`.
+    async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError>;
+}
+
+/// A record to be created.
+#[derive(Clone, Debug)]
+pub struct Creation {
+    /// Its id, if no earlier write had the same key.
+    pub id: BreadcrumbId,
+    /// Its content.
+    pub new: NewBreadcrumb,
+    /// Its author.
+    pub by: Author,
+    /// The idempotency key of the write, unique within the author's project.
+    pub key: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A record to be changed.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The record.
+    pub id: BreadcrumbId,
+    /// The change.
+    pub change: BreadcrumbChange,
+    /// The version that its author knows; without it, the change applies to whichever version is the newest.
+    pub expected: Option<u64>,
+    /// Its author.
+    pub by: Author,
+    /// The idempotency key of the write, unique within the author's project.
+    pub key: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Result of a write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The version that it made.
+    pub breadcrumb: Breadcrumb,
+    /// Whether an earlier write with the same key had made it.
+    pub repeated: bool,
+}

@@ -1,0 +1,92 @@
+//! Breadcrumbs of a store in memory: the same rows, over a connection in memory that is opened with the first of them.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use baton_breadcrumb::{BreadcrumbError, Definition};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, Viewer};
+use baton_types::id::{BreadcrumbId, ProjectId};
+use baton_types::time::Timestamp;
+use rusqlite::{Connection, Transaction};
+
+use super::{Request, perform};
+use crate::sqlite::schema::BREADCRUMB_TABLES;
+use crate::{Breadcrumbs, Creation, StoreError, Update, Written};
+
+/// The records, none at first.
+#[derive(Debug, Default)]
+pub(crate) struct InMemory(Mutex<Option<Connection>>);
+
+impl InMemory {
+    fn within<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.is_none() {
+            let opened = Connection::open_in_memory()?;
+            opened.execute_batch(BREADCRUMB_TABLES)?;
+            *file = Some(opened);
+        }
+        let opened = file.as_mut().ok_or(StoreError::Closed)?;
+        let transaction = opened.transaction()?;
+        let answer = work(&transaction)?;
+        transaction.commit()?;
+        Ok(answer)
+    }
+
+    fn write(&self, request: &Request) -> Result<Written, StoreError> {
+        self.within(|file| perform(file, request))?.map_err(StoreError::from)
+    }
+}
+
+#[async_trait]
+impl Breadcrumbs for InMemory {
+    async fn create(&self, creation: Creation) -> Result<Written, StoreError> {
+        self.write(&Request::Create(creation))
+    }
+
+    async fn change(&self, update: Update) -> Result<Written, StoreError> {
+        self.write(&Request::Change(update))
+    }
+
+    async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
+        self.within(|file| super::find(file, id, viewer, now))
+    }
+
+    async fn read(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
+        super::known(self.write(&Request::Read { id: id.clone(), viewer: viewer.clone(), at: now }))
+    }
+
+    async fn history(
+        &self,
+        id: &BreadcrumbId,
+        viewer: &Viewer,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<BreadcrumbVersion>, StoreError> {
+        self.within(|file| super::history(file, id, viewer, limit, now))
+    }
+
+    async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError> {
+        self.within(|file| super::search(file, query, viewer, now))
+    }
+
+    async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError> {
+        self.within(|file| super::ids(file, prefix, viewer, limit, now))
+    }
+
+    async fn keyed(&self, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
+        self.within(|file| super::keyed(file, project, key, now))
+    }
+
+    async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {
+        self.within(|file| super::definition(file, schema, project, now))
+    }
+}
+
+/// Returns the record that a read gave, or `None` if its reader knows of none.
+pub(crate) fn known(read: Result<Written, StoreError>) -> Result<Option<Breadcrumb>, StoreError> {
+    match read {
+        Ok(written) => Ok(Some(written.breadcrumb)),
+        Err(StoreError::Breadcrumb(BreadcrumbError::Unknown(_))) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,75 @@
+//! Breadcrumbs of the store in one file: written by its writer thread, which shares commits, and read by its readers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use baton_breadcrumb::Definition;
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, Viewer};
+use baton_types::id::{BreadcrumbId, ProjectId};
+use baton_types::time::Timestamp;
+
+use super::Request;
+use super::in_memory::known;
+use crate::sqlite::SqliteStore;
+use crate::sqlite::writer::Write;
+use crate::{Breadcrumbs, Creation, StoreError, Update, Written};
+
+impl SqliteStore {
+    async fn write_breadcrumb(&self, request: Request) -> Result<Written, StoreError> {
+        let done = Arc::new(Mutex::new(None));
+        self.writer()?.write(Write::Breadcrumb { request: Box::new(request), done: Arc::clone(&done) }).await?;
+        let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
+        written.ok_or(StoreError::Closed)
+    }
+}
+
+#[async_trait]
+impl Breadcrumbs for SqliteStore {
+    async fn create(&self, creation: Creation) -> Result<Written, StoreError> {
+        self.write_breadcrumb(Request::Create(creation)).await
+    }
+
+    async fn change(&self, update: Update) -> Result<Written, StoreError> {
+        self.write_breadcrumb(Request::Change(update)).await
+    }
+
+    async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
+        let (id, viewer) = (id.clone(), viewer.clone());
+        self.readers.read(move |file| super::find(file, &id, &viewer, now)).await
+    }
+
+    async fn read(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
+        known(self.write_breadcrumb(Request::Read { id: id.clone(), viewer: viewer.clone(), at: now }).await)
+    }
+
+    async fn history(
+        &self,
+        id: &BreadcrumbId,
+        viewer: &Viewer,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<BreadcrumbVersion>, StoreError> {
+        let (id, viewer) = (id.clone(), viewer.clone());
+        self.readers.read(move |file| super::history(file, &id, &viewer, limit, now)).await
+    }
+
+    async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError> {
+        let (query, viewer) = (query.clone(), viewer.clone());
+        self.readers.read(move |file| super::search(file, &query, &viewer, now)).await
+    }
+
+    async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError> {
+        let (prefix, viewer) = (prefix.to_owned(), viewer.clone());
+        self.readers.read(move |file| super::ids(file, &prefix, &viewer, limit, now)).await
+    }
+
+    async fn keyed(&self, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
+        let (project, key) = (project.clone(), key.to_owned());
+        self.readers.read(move |file| super::keyed(file, &project, &key, now)).await
+    }
+
+    async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {
+        let (schema, project) = (schema.to_owned(), project.clone());
+        self.readers.read(move |file| super::definition(file, &schema, &project, now)).await
+    }
+}

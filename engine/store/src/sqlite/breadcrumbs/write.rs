@@ -1,0 +1,230 @@
+//! One write of a breadcrumb: judged against the newest version, then written.
+
+use baton_breadcrumb::{BreadcrumbError, changed, created, is_gone};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Verdict, Viewer};
+use baton_types::id::{BreadcrumbId, ContentHash};
+use baton_types::time::Timestamp;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, version_checksum};
+use crate::sqlite::records::checksum_of;
+use crate::sqlite::to_sql;
+use crate::{Creation, StoreError, Update, Written};
+
+/// The most ended records that one creation removes.
+const SWEPT: i64 = 8;
+/// The most bytes of a key.
+const MAX_KEY_BYTES: usize = 1_000;
+
+/// A write.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    /// See [`crate::Breadcrumbs::create`].
+    Create(Creation),
+    /// See [`crate::Breadcrumbs::change`].
+    Change(Update),
+    /// See [`crate::Breadcrumbs::read`].
+    Read { id: BreadcrumbId, viewer: Viewer, at: Timestamp },
+}
+
+impl Request {
+    /// Returns about the number of bytes that it writes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Create(creation) => creation.new.context.text().len(),
+            Self::Change(update) => {
+                let of = |json: &Option<baton_types::json::Json>| json.as_ref().map_or(0, |json| json.text().len());
+                of(&update.change.context) + of(&update.change.merge)
+            }
+            Self::Read { .. } => 0,
+        }
+    }
+}
+
+/// Performs a write. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be rolled back.
+pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+    match request {
+        Request::Create(creation) => create(file, creation),
+        Request::Change(update) => change(file, update),
+        Request::Read { id, viewer, at } => read(file, id, viewer, *at),
+    }
+}
+
+fn create(file: &Connection, creation: &Creation) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+    let Creation { id, new, by, key, at } = creation;
+    let request = request_hash(&("create", new, &by.viewer.principal));
+    let key = match keyed(file, creation.by.viewer.project.as_str(), key.as_deref(), request, *at)? {
+        Keyed::Done(answer) => return Ok(answer),
+        Keyed::New(key) => key,
+    };
+    let definition = match &new.schema_name {
+        Some(schema) => definition(file, schema, &by.viewer.project, *at)?,
+        None => None,
+    };
+    if BreadcrumbRow::find(file, id)?.is_some() {
+        return Ok(Err(BreadcrumbError::KeyConflict(id.to_string())));
+    }
+    let record = match created(id.clone(), new, by, definition.as_ref(), *at) {
+        Ok(record) => record,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    sweep(file, *at)?;
+    let mut totals = Totals::load(file)?;
+    totals.breadcrumbs += 1;
+    totals.save(file)?;
+    let number: i64 =
+        file.prepare_cached("SELECT coalesce(max(breadcrumb), 0) + 1 FROM breadcrumbs")?.query_row([], |row| row.get(0))?;
+    write_version(file, number, &record, None, key, request)?;
+    Ok(Ok(Written { breadcrumb: record, repeated: false }))
+}
+
+fn change(file: &Connection, update: &Update) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+    let Update { id, change, expected, by, key, at } = update;
+    let request = request_hash(&("change", id, change, expected, &by.viewer.principal));
+    let key = match keyed(file, by.viewer.project.as_str(), key.as_deref(), request, *at)? {
+        Keyed::Done(answer) => return Ok(answer),
+        Keyed::New(key) => key,
+    };
+    let Some(row) = BreadcrumbRow::find(file, id)?.filter(|row| row.is_for(&by.viewer, *at)) else {
+        return Ok(Err(BreadcrumbError::Unknown(id.clone())));
+    };
+    if let Some(expected) = expected.filter(|expected| *expected != row.version) {
+        return Ok(Err(BreadcrumbError::VersionMismatch { expected, found: row.version }));
+    }
+    let current = row.newest(file)?;
+    let definition = match &current.schema_name {
+        Some(schema) => definition(file, schema, &current.project, *at)?,
+        None => None,
+    };
+    let record = match changed(&current, change, by, definition.as_ref(), *at) {
+        Ok(record) => record,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    remove_tags(file, row.number, &current)?;
+    write_version(file, row.number, &record, change.verdict.clone(), key, request)?;
+    Ok(Ok(Written { breadcrumb: record, repeated: false }))
+}
+
+fn read(
+    file: &Connection,
+    id: &BreadcrumbId,
+    viewer: &Viewer,
+    at: Timestamp,
+) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+    let Some(mut row) = BreadcrumbRow::find(file, id)?.filter(|row| row.is_for(viewer, at)) else {
+        return Ok(Err(BreadcrumbError::Unknown(id.clone())));
+    };
+    row.read_count += 1;
+    let breadcrumb = row.newest(file)?;
+    // The read that ends a record still gets it.
+    if is_gone(&breadcrumb, at) {
+        row.ends = Some(at.as_micros());
+    }
+    row.save(file)?;
+    Ok(Ok(Written { breadcrumb, repeated: false }))
+}
+
+/// Result of a search for the key of a write.
+enum Keyed {
+    /// The write was done before, or the key belongs to another one.
+    Done(Result<Written, BreadcrumbError>),
+    /// The write is new; the key under which it is filed, if it has one.
+    New(Option<String>),
+}
+
+/// Looks up a key. A record that has ended is removed, and its keys with it.
+fn keyed(file: &Connection, project: &str, key: Option<&str>, request: ContentHash, now: Timestamp) -> Result<Keyed, StoreError> {
+    let Some(key) = key else { return Ok(Keyed::New(None)) };
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        let reason = format!("it has {} bytes; expected 1 to {MAX_KEY_BYTES}", key.len());
+        return Ok(Keyed::Done(Err(BreadcrumbError::Invalid { field: "idempotency key", reason })));
+    }
+    let filed = scoped(&project.into(), key);
+    let mut known = key_row(file, &filed)?;
+    if let Some((number, ..)) = known
+        && BreadcrumbRow::load(file, number)?.ends.is_some_and(|ends| ends <= now.as_micros())
+    {
+        remove(file, number)?;
+        known = None;
+    }
+    Ok(match known {
+        None => Keyed::New(Some(filed)),
+        Some((_, _, other)) if other != request => Keyed::Done(Err(BreadcrumbError::KeyConflict(key.to_owned()))),
+        Some((number, version, _)) => {
+            let made = BreadcrumbRow::load(file, number)?.version(file, version)?;
+            Keyed::Done(Ok(Written { breadcrumb: made.breadcrumb, repeated: true }))
+        }
+    })
+}
+
+fn request_hash(request: &impl Serialize) -> ContentHash {
+    ContentHash::of(&serde_json::to_vec(request).expect("the parts of a request serialise"))
+}
+
+/// Writes a version of a record, and everything by which it is found.
+fn write_version(
+    file: &Connection,
+    number: i64,
+    record: &Breadcrumb,
+    verdict: Option<Verdict>,
+    key: Option<String>,
+    request: ContentHash,
+) -> Result<(), StoreError> {
+    let stored = BreadcrumbVersion { breadcrumb: record.clone(), verdict };
+    let text = serde_json::to_string(&stored).expect("a record has only string keys and always serialises");
+    file.prepare_cached("INSERT INTO breadcrumb_versions (breadcrumb, version, record, checksum) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![number, to_sql(record.version), text, version_checksum(number, record.version, &text)])?;
+    BreadcrumbRow::of(number, record).save(file)?;
+    let mut tags = file.prepare_cached("INSERT INTO breadcrumb_tags (tag, breadcrumb) VALUES (?1, ?2)")?;
+    for tag in &record.tags {
+        tags.execute(params![tag, number])?;
+    }
+    index_words(file, number, record)?;
+    let mut totals = Totals::load(file)?;
+    totals.versions += 1;
+    if let Some(key) = key {
+        totals.keys += 1;
+        file.prepare_cached(
+            "INSERT INTO breadcrumb_keys (key, breadcrumb, version, request, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            key,
+            number,
+            to_sql(record.version),
+            request.as_bytes(),
+            checksum_of(&(key.as_str(), number, record.version, request.as_bytes()))
+        ])?;
+    }
+    totals.save(file)
+}
+
+fn remove_tags(file: &Connection, number: i64, record: &Breadcrumb) -> Result<(), StoreError> {
+    let mut tags = file.prepare_cached("DELETE FROM breadcrumb_tags WHERE tag = ?1 AND breadcrumb = ?2")?;
+    record.tags.iter().try_for_each(|tag| tags.execute(params![tag, number]).map(drop)).map_err(StoreError::from)
+}
+
+/// Removes a few records that have ended.
+fn sweep(file: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    let mut statement =
+        file.prepare_cached("SELECT breadcrumb FROM breadcrumbs WHERE ends IS NOT NULL AND ends <= ?1 ORDER BY ends LIMIT ?2")?;
+    let ended: Vec<i64> = statement.query_map([now.as_micros(), SWEPT], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for number in ended {
+        remove(file, number)?;
+    }
+    Ok(())
+}
+
+/// Removes a record with all its versions.
+fn remove(file: &Connection, number: i64) -> Result<(), StoreError> {
+    let row = BreadcrumbRow::load(file, number)?;
+    remove_tags(file, number, &row.newest(file)?)?;
+    let delete = |table: &str, column: &str| file.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [number]);
+    let versions = delete("breadcrumb_versions", "breadcrumb")?;
+    let keys = delete("breadcrumb_keys", "breadcrumb")?;
+    delete("breadcrumb_words", "rowid")?;
+    delete("breadcrumbs", "breadcrumb")?;
+    let Totals { breadcrumbs, versions: all, keys: known } = Totals::load(file)?;
+    let less = |number: u64, by: usize| number.saturating_sub(by as u64);
+    Totals { breadcrumbs: less(breadcrumbs, 1), versions: less(all, versions), keys: less(known, keys) }.save(file)
+}

@@ -1,0 +1,311 @@
+//! Breadcrumbs of many writers, of many records, and of files that are old or damaged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use baton_breadcrumb::BreadcrumbError;
+use baton_store::{Creation, MemoryStore, SqliteStore, Store, StoreError, Update};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Sensitivity, Visibility};
+use baton_types::id::BreadcrumbId;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::breadcrumbs::{agent, ann, change, create, creation, find, new, project, titles, words};
+use crate::support::{OnDisk, at};
+
+const WRITERS: u64 = 8;
+const UPDATES: u64 = 1_000;
+
+/// Lets eight writers change one record through `stores`, which keep the same records.
+pub(crate) async fn eight_writers(stores: Vec<Arc<dyn Store>>) {
+    create(&*stores[0], "shared", new("shared", json!({})), &ann()).await.expect("new");
+    let mut writers = JoinSet::new();
+    for writer in 0..WRITERS {
+        let store = Arc::clone(&stores[writer as usize % stores.len()]);
+        writers.spawn(async move {
+            for n in 1..=UPDATES {
+                let merge = json!({format!("w{writer}"): n});
+                let next = BreadcrumbChange { merge: Some(merge.into()), ..BreadcrumbChange::default() };
+                change(&*store, "shared", next, &agent("bot")).await.expect("an update");
+            }
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended.expect("a writer");
+    }
+    let record = find(&*stores[0], "shared", &ann().viewer).await.expect("there");
+    assert_eq!(record.version, 1 + WRITERS * UPDATES);
+    let context = record.context.value();
+    assert!((0..WRITERS).all(|writer| context[format!("w{writer}")] == UPDATES), "{context}");
+    let history = stores[0].breadcrumbs().history(&record.id, &ann().viewer, usize::MAX, at(3_000)).await.expect("readable");
+    assert_eq!(history.len() as u64, 1 + WRITERS * UPDATES);
+    // Each version differs from the one before by one step of one writer.
+    let sum =
+        |record: &Breadcrumb| record.context.value().as_object().map(|fields| fields.values().filter_map(Value::as_u64).sum());
+    assert!(history.iter().rev().zip(0..).all(|(version, expected)| sum(&version.breadcrumb) == Some(expected)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn eight_writers_in_four_openings_of_a_file_lose_no_update() {
+    let OnDisk { store, folder } = OnDisk::new();
+    let path = store.path().to_owned();
+    let others = (1..4).map(|_| Arc::new(SqliteStore::open(&path).expect("the same store")) as Arc<dyn Store>);
+    let stores: Vec<Arc<dyn Store>> = others.chain([Arc::new(store) as Arc<dyn Store>]).collect();
+    eight_writers(stores).await;
+    drop(folder);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn expected_versions_let_one_of_several_writers_win() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    create(&*store, "r1", new("counter", json!({"n": 0})), &ann()).await.expect("new");
+    let mut writers = JoinSet::new();
+    for _ in 0..WRITERS {
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            let mut done = 0;
+            while done < 100 {
+                let record = find(&*store, "r1", &ann().viewer).await.expect("there");
+                let n = record.context.value()["n"].as_u64().expect("a number");
+                let change = BreadcrumbChange { context: Some(json!({"n": n + 1}).into()), ..BreadcrumbChange::default() };
+                let update =
+                    Update { id: record.id, change, expected: Some(record.version), by: ann(), key: None, at: at(2_000) };
+                match store.breadcrumbs().change(update).await {
+                    Ok(_) => done += 1,
+                    Err(StoreError::Breadcrumb(BreadcrumbError::VersionMismatch { .. })) => tokio::task::yield_now().await,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended.expect("a writer");
+    }
+    let record = find(&*store, "r1", &ann().viewer).await.expect("there");
+    assert_eq!((record.context.value(), record.version), (json!({"n": 800}), 801));
+}
+
+/// The number of records.
+const RECORDS: usize = 20_000;
+
+fn text_of(n: usize) -> String {
+    let rare = if n.is_multiple_of(1_999) { "heliotrope" } else { "plain" };
+    format!("record number{n} of group{} in colour{} is {rare}", n % 100, n % 7)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn twenty_thousand_records_are_searched_right() {
+    let on_disk = OnDisk::new();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(on_disk.store.path()).expect("the same store"));
+    let mut writers = JoinSet::new();
+    for n in 0..RECORDS {
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            let mut content = new(&format!("Record {n}"), json!({"text": text_of(n)}));
+            content.tags = vec![format!("mod:{}", n % 10)];
+            content.visibility = if n % 3 == 0 { Visibility::Private } else { Visibility::Team };
+            create(&*store, &format!("r{n:05}"), content, &agent("bot")).await.expect("new");
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended.expect("a writer");
+    }
+    // An independent judgement: every text is looked through.
+    let other = agent("other").viewer;
+    let expect = |word: &str, tag: Option<usize>, is_owner: bool| -> Vec<usize> {
+        let has = |n: &usize| text_of(*n).split(' ').any(|found| found == word) && tag.is_none_or(|tag| n % 10 == tag);
+        (0..RECORDS).filter(has).filter(|n| is_owner || n % 3 != 0).collect()
+    };
+    for (word, tag) in [
+        ("heliotrope", None),
+        ("group42", None),
+        ("group42", Some(2)),
+        ("colour3", Some(4)),
+        ("number19999", None),
+        ("nothing", None),
+    ] {
+        for (viewer, is_owner) in [(&agent("bot").viewer, true), (&other, false)] {
+            let tags = tag.iter().map(|tag| format!("mod:{tag}")).collect();
+            let query = BreadcrumbQuery { tags, limit: RECORDS, ..words(word) };
+            let found = store.breadcrumbs().search(&query, viewer, at(3_000)).await.expect("readable");
+            let mut ids: Vec<usize> =
+                found.breadcrumbs.iter().filter_map(|record| record.id.as_str()[1..].parse().ok()).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, expect(word, tag, is_owner), "{word} {tag:?}");
+            assert_eq!(found.total as usize, ids.len());
+        }
+    }
+    let report = on_disk.store.verify().await.expect("readable");
+    assert_eq!((report.findings, report.breadcrumbs), (Vec::new(), RECORDS as u64));
+}
+
+/// Takes from a file what format 10 added.
+fn as_format_9(file: &rusqlite::Connection) {
+    for table in
+        ["breadcrumbs", "breadcrumb_versions", "breadcrumb_tags", "breadcrumb_keys", "breadcrumb_totals", "breadcrumb_words"]
+    {
+        file.execute(&format!("DROP TABLE {table}"), []).expect("a table of format 10");
+    }
+    file.pragma_update(None, "user_version", 9).expect("a pragma");
+}
+
+#[tokio::test]
+async fn a_store_of_the_format_before_is_read_as_it_is_and_gets_the_tables_when_it_is_written_to() {
+    let on_disk = OnDisk::new();
+    let run = crate::support::owned_run(&on_disk.store, "a").await;
+    on_disk.store.append(crate::support::batch(&run, 0, 2)).await.expect("two entries");
+    as_format_9(&on_disk.stranger());
+    let OnDisk { store, folder } = on_disk;
+    let path = store.path().to_owned();
+    drop(store);
+    let read: Arc<dyn Store> = Arc::new(SqliteStore::open_to_read(&path).expect("format 9"));
+    assert_eq!(crate::support::sequence(&*read, &run).await, [1, 2]);
+    assert!(titles(&*read, words("x"), &ann().viewer).await.is_empty());
+    assert!(find(&*read, "r1", &ann().viewer).await.is_none());
+    assert!(read.breadcrumbs().keyed(&project("p"), "k", at(1)).await.expect("readable").is_none());
+    assert!(SqliteStore::open_to_read(&path).expect("format 9").verify().await.expect("readable").findings.is_empty());
+    drop(read);
+    let written: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("format 10 from here on"));
+    create(&*written, "r1", new("one", json!({})), &ann()).await.expect("new");
+    assert_eq!(crate::support::sequence(&*written, &run).await, [1, 2]);
+    drop(written);
+    let again = OnDisk { store: SqliteStore::open(&path).expect("format 10"), folder };
+    assert_eq!(find(&again.store, "r1", &ann().viewer).await.map(|record| record.title), Some("one".into()));
+}
+
+#[tokio::test]
+async fn damage_to_a_record_is_noticed() {
+    let damage: [(&str, &str); 7] = [
+        ("UPDATE breadcrumb_versions SET record = replace(record, 'one', 'two') WHERE version = 2", "version 2 of breadcrumb r1"),
+        ("UPDATE breadcrumbs SET sensitivity = '\"low\"'", "the row of breadcrumb r1"),
+        ("DELETE FROM breadcrumb_versions WHERE version = 1", "lacks version 1"),
+        ("DELETE FROM breadcrumbs", "expected Totals"),
+        ("DELETE FROM breadcrumb_tags", "tag"),
+        ("DELETE FROM breadcrumb_keys", "keys"),
+        ("DELETE FROM breadcrumb_words WHERE rowid = 1", "words"),
+    ];
+    for (statement, finding) in damage {
+        let on_disk = OnDisk::new();
+        let store = &on_disk.store;
+        let content = NewBreadcrumb { tags: vec!["t".into()], sensitivity: Sensitivity::Pii, ..new("one", json!({})) };
+        let keyed = Creation { key: Some("k".into()), ..creation("r1", content, &ann()) };
+        store.breadcrumbs().create(keyed).await.expect("new");
+        let next = BreadcrumbChange { description: Some("one".into()), ..BreadcrumbChange::default() };
+        change(store, "r1", next, &ann()).await.expect("a change");
+        assert!(store.verify().await.expect("readable").findings.is_empty());
+        on_disk.stranger().execute(statement, []).expect("damage");
+        let findings = store.verify().await.expect("readable").findings;
+        assert!(findings.iter().any(|found| found.contains(finding)), "{statement}: {findings:?}");
+    }
+    // A record that is missing is never believed to be unknown, and a key that is missing never makes a second record.
+    let on_disk = OnDisk::new();
+    let keyed = |id: &str| Creation { key: Some("k".into()), ..creation(id, new("one", json!({})), &ann()) };
+    on_disk.store.breadcrumbs().create(keyed("r1")).await.expect("new");
+    on_disk.stranger().execute("DELETE FROM breadcrumb_keys", []).expect("damage");
+    let refused = on_disk.store.breadcrumbs().create(keyed("r2")).await.expect_err("the key is missing");
+    assert!(matches!(refused, StoreError::Corrupt { .. }), "{refused}");
+    on_disk.stranger().execute("DELETE FROM breadcrumbs", []).expect("damage");
+    let refused = on_disk.store.breadcrumbs().find(&BreadcrumbId::new("r1"), &ann().viewer, at(1)).await.expect_err("missing");
+    assert!(matches!(refused, StoreError::Corrupt { .. }), "{refused}");
+}
+
+/// A small generator of numbers, the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// The version, the tags and the context of a record.
+type ExpectedRecord = (u64, BTreeSet<String>, BTreeMap<String, u64>);
+
+/// Expectations of a simple model: versions, tags, contexts, and the version that each key made.
+#[derive(Default)]
+struct Expected {
+    records: BTreeMap<String, ExpectedRecord>,
+    keys: BTreeMap<String, (String, u64)>,
+}
+
+#[tokio::test]
+async fn random_writes_do_what_a_simple_model_expects() {
+    for seed in 0..20 {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let (mut dice, mut expected) = (Dice(seed), Expected::default());
+        for step in 0..200 {
+            let key = (dice.below(3) == 0).then(|| format!("k{}", dice.below(40)));
+            // The same key always comes with the same write.
+            let choice = key.as_ref().map_or_else(|| dice.below(1_000), |key| key[1..].parse().expect("a number"));
+            let id = format!("r{}", choice % 7);
+            let known = key.as_ref().and_then(|key| expected.keys.get(key)).cloned();
+            let what = format!("seed {seed}, step {step}, {id}, {key:?}");
+            if choice % 5 == 0 {
+                let content =
+                    NewBreadcrumb { tags: vec![format!("t{}", choice % 3)], ..new(&format!("title{choice}"), json!({})) };
+                let fresh = key.as_ref().map_or_else(|| id.clone(), |key| format!("of-{key}"));
+                let written =
+                    store.breadcrumbs().create(Creation { key: key.clone(), ..creation(&fresh, content, &ann()) }).await;
+                if let Some((_, version)) = known {
+                    let written = written.expect("a repetition");
+                    assert!(written.repeated && written.breadcrumb.version == version, "{what}");
+                } else if expected.records.contains_key(&fresh) {
+                    assert!(written.is_err(), "{what}: the id is taken");
+                } else {
+                    assert_eq!(written.expect("a new record").breadcrumb.version, 1, "{what}");
+                    expected.records.insert(fresh.clone(), (1, BTreeSet::from([format!("t{}", choice % 3)]), BTreeMap::new()));
+                    expected.keys.extend(key.map(|key| (key, (fresh, 1))));
+                }
+                continue;
+            }
+            let change = BreadcrumbChange {
+                merge: Some(json!({format!("f{}", choice % 4): choice}).into()),
+                add_tags: vec![format!("t{}", choice % 6)],
+                remove_tags: vec![format!("t{}", choice % 4)],
+                ..BreadcrumbChange::default()
+            };
+            let wanted = (choice % 3 == 0).then_some(choice % 4);
+            let update = Update {
+                id: BreadcrumbId::new(id.as_str()),
+                change,
+                expected: wanted,
+                by: ann(),
+                key: key.clone(),
+                at: at(2_000),
+            };
+            let written = store.breadcrumbs().change(update).await;
+            match (known, expected.records.get_mut(&id)) {
+                (Some((_, version)), _) => {
+                    let written = written.expect("a repetition");
+                    assert!(written.repeated && written.breadcrumb.version == version, "{what}");
+                }
+                (None, None) => assert!(matches!(written, Err(StoreError::Breadcrumb(BreadcrumbError::Unknown(_)))), "{what}"),
+                (None, Some((version, ..))) if wanted.is_some_and(|wanted| wanted != *version) => {
+                    let mismatch = matches!(written, Err(StoreError::Breadcrumb(BreadcrumbError::VersionMismatch { .. })));
+                    assert!(mismatch, "{what}");
+                }
+                (None, Some((version, tags, context))) => {
+                    *version += 1;
+                    tags.insert(format!("t{}", choice % 6));
+                    tags.remove(&format!("t{}", choice % 4));
+                    context.insert(format!("f{}", choice % 4), choice);
+                    assert_eq!(written.expect("a change").breadcrumb.version, *version, "{what}");
+                    expected.keys.extend(key.map(|key| (key, (id, *version))));
+                }
+            }
+        }
+        for (id, (version, tags, context)) in &expected.records {
+            let record = find(&*store, id, &ann().viewer).await.expect("it was created");
+            assert_eq!((record.version, record.tags.iter().cloned().collect()), (*version, tags.clone()), "seed {seed}, {id}");
+            assert_eq!(record.context.value(), json!(context), "seed {seed}, {id}");
+            let history = store.breadcrumbs().history(&record.id, &ann().viewer, usize::MAX, at(3_000)).await.expect("readable");
+            assert_eq!(history.len() as u64, *version, "seed {seed}, {id}");
+        }
+        for tag in (0..6).map(|tag| format!("t{tag}")) {
+            let query = BreadcrumbQuery { tags: vec![tag.clone()], limit: 1_000, ..BreadcrumbQuery::default() };
+            let with_tag = expected.records.values().filter(|(_, tags, _)| tags.contains(&tag)).count();
+            assert_eq!(titles(&*store, query, &ann().viewer).await.len(), with_tag, "seed {seed}, {tag}");
+        }
+    }
+}

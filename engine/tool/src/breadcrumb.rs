@@ -1,0 +1,46 @@
+//! Breadcrumbs, as tool functions use them: a wish, and the answer of the shell.
+
+use baton_types::breadcrumb::{BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, SearchMethod};
+use baton_types::id::BreadcrumbId;
+use baton_types::json::Json;
+
+/// An operation on breadcrumbs, in the name of the calling agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BreadcrumbAsk {
+    /// Creates a record. A call makes one write at most: its idempotency key is that of the write.
+    Create(NewBreadcrumb),
+    /// Changes a record.
+    Change {
+        /// The record.
+        id: BreadcrumbId,
+        /// The change.
+        change: BreadcrumbChange,
+        /// The version that the agent knows.
+        expected: Option<u64>,
+    },
+    /// Searches records.
+    Search(BreadcrumbQuery),
+}
+
+/// The answer. Records are as models see them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BreadcrumbReply {
+    /// A record was written.
+    Written {
+        /// The record.
+        id: BreadcrumbId,
+        /// Its version.
+        version: u64,
+        /// The record.
+        record: Json,
+    },
+    /// Records were found.
+    Found {
+        /// The records.
+        records: Vec<Json>,
+        /// Number of records that meet the conditions, with those beyond the limit.
+        total: u64,
+        /// The way that the search was done.
+        method: SearchMethod,
+    },
+}
