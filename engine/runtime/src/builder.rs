@@ -15,8 +15,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::contents::Contents;
 use crate::engine::Engine;
 use crate::error::RunError;
+use crate::loaded::Loaded;
 use crate::processes::COMMAND_GRACE;
-use crate::reading::Loaded;
 use crate::services::{Models, ProjectOf, Services, Variable};
 use crate::trust::TrustPolicy;
 

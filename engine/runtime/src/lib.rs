@@ -25,6 +25,7 @@ mod fork;
 mod handle;
 mod host;
 mod job;
+mod loaded;
 mod migrate;
 mod processes;
 mod reading;

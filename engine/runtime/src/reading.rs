@@ -1,8 +1,7 @@
 //! A run as it is read from its store: the fold of its entries, under the configs that they name.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use baton_config::{Sources, Unconfigured};
 use baton_machine::Run;
@@ -50,35 +49,6 @@ impl Reading {
 pub(crate) fn apply(run: &mut Run, recorded: &Recorded) -> Result<(), RunError> {
     let applied = catch_unwind(AssertUnwindSafe(|| run.apply(recorded)));
     applied.map_err(|panic| RunError::BadEntry { seq: recorded.seq, kind: recorded.entry.name(), reason: panic_message(&*panic) })
-}
-
-/// The most configs that stay loaded without a run.
-const MAX_LOADED: usize = 8;
-
-/// The most bytes of the files of configs that stay loaded.
-const MAX_LOADED_BYTES: usize = 1 << 20;
-
-/// Cache of loaded configs, the latest first: a store often has many runs of one job, and loading takes longer than reading a short run.
-/// Sources are equal only if they have the same texts from the same origins, as far as they are trusted now.
-#[derive(Default)]
-pub(crate) struct Loaded(Mutex<VecDeque<(Sources, Arc<Configs>)>>);
-
-impl Loaded {
-    fn find(&self, sources: &Sources) -> Option<Arc<Configs>> {
-        let loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.iter().find(|(of, _)| of == sources).map(|(_, configs)| Arc::clone(configs))
-    }
-
-    fn keep(&self, sources: Sources, configs: Configs) -> Arc<Configs> {
-        let configs = Arc::new(configs);
-        if sources.files().map(|file| file.text.len()).sum::<usize>() > MAX_LOADED_BYTES {
-            return configs;
-        }
-        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.truncate(MAX_LOADED - 1);
-        loaded.push_front((sources, Arc::clone(&configs)));
-        configs
-    }
 }
 
 impl Services {

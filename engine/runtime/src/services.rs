@@ -21,7 +21,7 @@ use crate::contents::Contents;
 use crate::error::RunError;
 use crate::fit::unfit_tools;
 use crate::handle::RunHandle;
-use crate::reading::Loaded;
+use crate::loaded::Loaded;
 use crate::suspended;
 use crate::transcripts::{Prompts, Transcripts};
 use crate::trust::{TrustPolicy, Trusted, asked_models};

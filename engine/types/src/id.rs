@@ -247,6 +247,10 @@ impl CallId {
 
     /// Whether the engine makes this call, to ask whether a result is accepted. No call of a model has the position 0.
     pub fn is_acceptance(&self) -> bool {
+        // Most calls are those of models, and this is asked of each.
+        if !self.0.as_bytes().contains(&b':') {
+            return false;
+        }
         let place = self.0.rsplit_once('/').map_or("", |(_, place)| place);
         let of_turn = place.split_once(':').filter(|(_, name)| !name.contains(':'));
         of_turn.and_then(|(turn, _)| turn_and_position(turn)).is_some_and(|(_, position)| position == 0)

@@ -27,7 +27,7 @@ enum By {
     Code,
 }
 
-/// What is measured: the tool, the maker of its calls, and the figure.
+/// Kinds of runs: the tool, the maker of its calls, and the figure.
 const KINDS: [(&str, By, &str); 6] = [
     ("calc", By::Turn, "direct_us"),
     ("calc", By::Turns, "turn_us"),
