@@ -187,7 +187,7 @@ async fn a_job_that_takes_the_question_away_approves_nothing() {
     let parameters = json!({
         "breadcrumb_id": text("The record.", true),
         "reason": text("Why.", false),
-        "version": {"type": "integer", "description": "The version.", "required": false, "minimum": 0},
+        "version": {"type": "integer", "description": "The version.", "required": true, "minimum": 1},
     });
     for extra in [json!({"effect": "keyed"}), json!({"effect": "keyed", "approval": "master"})] {
         let job = TestJob::new("lead", json!({}))
@@ -200,7 +200,7 @@ async fn a_job_that_takes_the_question_away_approves_nothing() {
         let answers = model(move |agent, turn, request| match (agent, turn, request.is_question) {
             ("lead", _, true) => handoff("yes", &[]),
             ("lead", 1, _) => calls(&[("route_to_bot", json!({"request": "approve it"}))]),
-            ("bot", 1, _) => calls(&[("breadcrumb-approve", json!({"breadcrumb_id": "r1"}))]),
+            ("bot", 1, _) => calls(&[("breadcrumb-approve", json!({"breadcrumb_id": "r1", "version": 1}))]),
             ("bot", _, _) => {
                 seen.lock().unwrap().push(format!("{:?}", request.messages));
                 handoff("done", &[])

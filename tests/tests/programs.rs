@@ -104,7 +104,7 @@ async fn a_fault_of_a_program_ends_its_task_with_the_place() {
     assert_eq!(finished.status, "failed");
     let error = call_error(&finished.entries, "0/1.1");
     assert!(error.starts_with("programs/root.py:2:1: RuntimeError: calculator ended as failed: "), "{error}");
-    let unknown = run_planned("call('nothing')", json!({})).await;
+    let unknown = run_planned("name = 'nothing'\ncall(name)", json!({})).await;
     assert!(call_error(&unknown.entries, "0/1.1").contains("there is no tool \"nothing\""));
 }
 

@@ -95,16 +95,16 @@ async fn breadcrumb_context_merge(
     changed(call, breadcrumb_id, change, version).await
 }
 
-/// Approves a record, once a person has approved the call.
+/// Approves a version of a record, once a person has approved the call.
 #[tool(id = "breadcrumb-approve")]
 async fn breadcrumb_approve(
     call: &ToolContext,
     breadcrumb_id: String,
     reason: Option<String>,
-    version: Option<u64>,
+    version: u64,
 ) -> Result<Updated, ToolError> {
     let change = BreadcrumbChange { verdict: Some(Verdict { approved: true, reason }), ..BreadcrumbChange::default() };
-    changed(call, breadcrumb_id, change, version).await
+    changed(call, breadcrumb_id, change, Some(version)).await
 }
 
 async fn changed(call: &ToolContext, id: String, change: BreadcrumbChange, version: Option<u64>) -> Result<Updated, ToolError> {

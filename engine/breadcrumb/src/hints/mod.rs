@@ -1,7 +1,8 @@
 //! `llm_hints`: changes to a context before a model reads it. First `exclude`, then `transform`, then `mode`.
 //!
 //! A hint comes with its record, so it is as hostile as the record. A template sees that record's context alone, within bounds of
-//! size, steps and output. If a hint cannot be followed, the context stays as it is, and the reader learns why.
+//! size, steps and output. If a rule of `transform` fails, the reader gets the context without the excluded fields, and learns why.
+//! Hints that cannot be read leave the context as it is.
 
 mod exclude;
 mod handlebars;
@@ -61,29 +62,40 @@ enum Rule {
 /// Returns the context as `hints` change it, or the context itself and the reason why they cannot be followed.
 pub(crate) fn applied(context: &Json, hints: &Json) -> (Value, Option<String>) {
     let context = context.value();
-    match transformed(&context, hints) {
+    let failed = |context: Value, reason: String| (context, Some(format!("llm_hints were not followed: {reason}")));
+    let (hints, left) = match excluded(&context, hints) {
+        Ok(excluded) => excluded,
+        Err(reason) => return failed(context, reason),
+    };
+    // A writer of the context may let a rule fail. Excluded fields stay hidden.
+    match transformed(&left, &hints) {
         Ok(changed) => (changed, None),
-        Err(reason) => (context, Some(format!("llm_hints were not followed: {reason}"))),
+        Err(reason) => failed(left, reason),
     }
 }
 
-fn transformed(context: &Value, hints: &Json) -> Result<Value, String> {
-    let Hints { exclude, transform, mode } = serde_json::from_str(hints.text()).map_err(|error| error.to_string())?;
-    if exclude.len().max(transform.len()) > MAX_RULES {
+/// Reads hints, and returns the context without the fields that they exclude.
+fn excluded(context: &Value, hints: &Json) -> Result<(Hints, Value), String> {
+    let hints: Hints = serde_json::from_str(hints.text()).map_err(|error| error.to_string())?;
+    if hints.exclude.len().max(hints.transform.len()) > MAX_RULES {
         return Err(format!("there are more than {MAX_RULES} rules"));
     }
     let mut left = context.clone();
-    for path in &exclude {
+    for path in &hints.exclude {
         exclude::remove(&mut left, path)?;
     }
+    Ok((hints, left))
+}
+
+fn transformed(left: &Value, Hints { transform, mode, .. }: &Hints) -> Result<Value, String> {
     if transform.is_empty() {
-        return Ok(left);
+        return Ok(left.clone());
     }
     let mut made = Map::new();
     let mut bytes = 0;
-    for (name, rule) in &transform {
+    for (name, rule) in transform {
         let rule: Rule = serde_json::from_value(rule.clone()).map_err(|error| format!("transform.{name}: {error}"))?;
-        let value = rule.value(&left).map_err(|reason| format!("transform.{name}: {reason}"))?;
+        let value = rule.value(left).map_err(|reason| format!("transform.{name}: {reason}"))?;
         bytes += value.as_str().map_or(0, str::len);
         if bytes > MAX_OUTPUT {
             return Err(format!("transform.{name}: the texts have more than {MAX_OUTPUT} bytes"));
@@ -91,9 +103,10 @@ fn transformed(context: &Value, hints: &Json) -> Result<Value, String> {
         made.insert(name.clone(), value);
     }
     Ok(match (mode, left) {
-        (Mode::Merge, Value::Object(mut left)) => {
-            left.extend(made);
-            Value::Object(left)
+        (Mode::Merge, Value::Object(left)) => {
+            let mut merged = left.clone();
+            merged.extend(made);
+            Value::Object(merged)
         }
         _ => Value::Object(made),
     })
