@@ -97,7 +97,7 @@ fn tokens(template: &str) -> Result<Vec<Token<'_>>, String> {
             tokens.push(Token::Tag(tag));
         }
         if is_alone {
-            // What follows begins a line.
+            // The next character begins a line.
             tokens.push(Token::Text(""));
         }
         rest = behind;

@@ -242,7 +242,7 @@ fn what_came_while_the_last_request_was_open_begins_the_next_conversation() {
         ("0", _) => Err(Sim::model_error()),
         _ => Ok(says("done")),
     };
-    // What began first ends first, so the worker hands off while the third request of the root is open.
+    // Calls end in the order in which they began, so the worker hands off while the third request of the root is open.
     let mut sim = Sim::new(&job)
         .agent_with("root", root)
         .agent("worker", [turn([call("save", "a")]), turn([handoff_with("written", &["a.md"])])])

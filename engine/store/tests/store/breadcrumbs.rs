@@ -368,7 +368,7 @@ async fn every_kind_of_end_ends_a_record(store: Arc<dyn Store>) {
         let shown = format!("{content:?}");
         assert!(matches!(refusal(create(&*store, "wrong", content, &ann()).await), BreadcrumbError::Invalid { .. }), "{shown}");
     }
-    // What has ended is removed by later creations, with everything that belongs to it.
+    // The next creation removes ended records, with everything that belongs to them.
     let later = Creation { at: minute.plus(Duration::from_secs(1)), ..creation("later", new("later", json!({})), &ann()) };
     store.breadcrumbs().create(later).await.expect("new");
     let left = store.breadcrumbs().ids("", &ann().viewer, 9, at(1_000)).await.expect("readable");

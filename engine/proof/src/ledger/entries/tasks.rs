@@ -121,7 +121,7 @@ impl Ledger {
         ] {
             documents.splice(..0, earlier.iter().cloned());
         }
-        // What came while the last request was open is a part of the first one here.
+        // Results that came while the last request was open are a part of the first request here.
         book.receive(&before.received);
     }
 

@@ -13,7 +13,7 @@ const MAX_WORDS: usize = 32;
 
 /// See [`crate::Breadcrumbs::search`].
 ///
-/// Who may read a row is judged row by row, before anything is counted: so the number of results reveals nothing about the others.
+/// Access is checked for each row before rows are counted. So the number of results reveals nothing about the other rows.
 pub(super) fn search(
     file: &Connection,
     query: &BreadcrumbQuery,
