@@ -130,6 +130,19 @@ async fn a_workflow_calls_the_tools_of_its_agent() {
 }
 
 #[tokio::test]
+async fn calls_of_code_without_effects_share_commits() {
+    let items: Vec<u32> = (0..500).collect();
+    let input = json!({"tool": "calculator", "input": {"expression": "${item} + 1"}, "items": items, "concurrency": 10});
+    let store = Arc::new(FailingStore::watching(memory()));
+    let watched = Arc::clone(&store) as Arc<dyn Store>;
+    let finished = run_to_end(&engine(watched, &calling("map", input, &Arc::default())), job()).await;
+    let results = &call_output(&finished.entries, "0/1.1")["results"];
+    assert_eq!((&results[0]["output"]["result"], &results[499]["output"]["result"]), (&json!(1), &json!(500)), "{results}");
+    let commits = store.commit_of(finished.run.last_seq());
+    assert!(commits < 100, "{commits} commits for 500 calls");
+}
+
+#[tokio::test]
 async fn a_step_that_is_done_never_runs_again_wherever_the_process_is_killed() {
     let mut crashes = 0;
     for failing in [Failing::Before, Failing::After] {
@@ -151,7 +164,7 @@ async fn a_step_that_is_done_never_runs_again_wherever_the_process_is_killed() {
             }
         }
     }
-    assert!(crashes >= 20, "only {crashes} crashes were tried");
+    assert!(crashes >= 12, "only {crashes} crashes were tried");
 }
 
 /// Returns the calls of `strike` that have a result.
@@ -166,10 +179,10 @@ async fn code_with_many_calls_sees_one_order_and_asks_nobody_twice() {
     const CALLS: u32 = 1_000;
     let input = json!({"count": CALLS, "at_once": 7});
     let mut crashes = 0;
-    for crash in 1..=50 {
+    for crash in 1.. {
         let asked = Arc::default();
         let (store, model) = (memory(), calling("send_out", input.clone(), &asked));
-        let Some(run) = interrupted(&store, crash * 12, Failing::After, &model).await else { break };
+        let Some(run) = interrupted(&store, crash, Failing::After, &model).await else { break };
         crashes = crash;
         let engine = engine(Arc::clone(&store), &model);
         let answered = answered_turns(&engine, &run.clone().unwrap()).await;
@@ -183,7 +196,7 @@ async fn code_with_many_calls_sees_one_order_and_asks_nobody_twice() {
             assert_eq!(after[&task], before[&task], "crash {crash}: {task} was asked again");
         }
     }
-    println!("{crashes} crashes");
+    assert!(crashes >= 15, "only {crashes} crashes were tried");
 }
 
 /// Returns the tasks of workers whose only turn is answered.

@@ -283,19 +283,19 @@ const MISBEHAVING: &[(&str, &str)] = &[
     // Names.
     (
         "call 1; read -r r; echo '{\"call\": {\"tool\": \"calculator\", \"name\": \"1\"}}'; read -r r",
-        "this code has made a call named \"1\" already",
+        "line 2 of the command: this code has made a call named \"1\" already",
     ),
     (
         "echo '{\"call\": {\"tool\": \"slow\", \"name\": \"a b\"}}'; read -r r",
-        "the code of 0/1.1 cannot make this call: a call cannot be named \"a b\"",
+        "line 1 of the command: the code of 0/1.1 cannot make this call: a call cannot be named \"a b\"",
     ),
     (
         "echo '{\"call\": {\"tool\": \"slow\", \"name\": \"\"}}'; read -r r",
-        "the code of 0/1.1 cannot make this call: a call cannot be named \"\"",
+        "line 1 of the command: the code of 0/1.1 cannot make this call: a call cannot be named \"\"",
     ),
     (
         "for i in 1 2; do echo '{\"call\": {\"tool\": \"slow\", \"name\": \"n\"}}'; done; read -r r",
-        "this code has made a call named \"n\" already",
+        "line 2 of the command: this code has made a call named \"n\" already",
     ),
     // Ends.
     ("exit 0", "the command ended before it wrote {\"output\": …}"),

@@ -167,7 +167,7 @@ while len(answers) < 1000:
     let (mut run, mut kills, mut answered) = (None, 0, BTreeMap::new());
     while kills < 50 {
         let failing = if kills % 2 == 0 { Failing::After } else { Failing::Before };
-        let doomed = engine(Arc::new(FailingStore::new(Arc::clone(&store), 24 + kills % 7, failing)), &model);
+        let doomed = engine(Arc::new(FailingStore::new(Arc::clone(&store), 2 + kills % 3, failing)), &model);
         let started: Result<RunHandle, RunError> = match &run {
             None => doomed.start(planned(source, many()).load(), StartOptions::default()).await,
             Some(run) => doomed.resume(run).await,

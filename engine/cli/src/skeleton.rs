@@ -1,9 +1,9 @@
-//! The skeleton of a model script for a job: each agent is called once and hands off a result that its schema accepts. Tools
-//! that ask models get the answers of their examples.
+//! The skeleton of a model script for a job: each agent is called once and hands off a result that its schema accepts. Acceptors
+//! accept every result. Tools that ask models get the answers of their examples.
 
 use std::collections::BTreeSet;
 
-use baton_types::config::{Agent, Configs, Tool};
+use baton_types::config::{Acceptor, Agent, Configs, Tool};
 use baton_types::id::AgentId;
 use baton_types::tool_type::ToolType;
 use serde_json::{Map, Value, json};
@@ -13,15 +13,25 @@ const MAX_DEPTH: usize = 8;
 
 /// Returns the skeleton. It has turns for every agent that the root reaches, and for the tools of these agents that ask models.
 pub(crate) fn skeleton(configs: &Configs) -> Value {
-    let (mut agents, mut tools) = (Map::new(), Map::new());
+    let (mut agents, mut tools, mut acceptors) = (Map::new(), Map::new(), BTreeSet::new());
     let mut reached = BTreeSet::from([configs.job.root.clone()]);
     let mut waiting = vec![configs.job.root.clone()];
     while let Some(id) = waiting.pop() {
         let Some(agent) = configs.agents.get(&id) else { continue };
         let calls = new_delegations(agent, &mut reached);
         waiting.extend(calls.iter().rev().filter_map(|tool| tool.agent.clone()));
+        acceptors.extend(agent.tools.values().filter_map(|tool| match &tool.accept.as_ref()?.by {
+            Acceptor::Agent(id) => Some(id),
+            Acceptor::Tool(_) => None,
+        }));
         agents.insert(id.to_string(), script(agent, &calls));
         tools.extend(agent.tools.values().filter_map(|tool| Some((tool.id.to_string(), replies(tool)?))));
+    }
+    for id in acceptors {
+        let handoff = configs.agents.get(id).and_then(|agent| agent.tools.values().find(|tool| tool.tool_type == ToolType::Handoff));
+        let Some(handoff) = handoff else { continue };
+        let script = agents.entry(id.as_str()).or_insert_with(|| json!({"turns": []}));
+        script["answers"] = json!([{"calls": [{"tool": handoff.id, "input": {"result": {"accepted": true}}}]}]);
     }
     if tools.is_empty() { json!({ "agents": agents }) } else { json!({ "agents": agents, "tools": tools }) }
 }

@@ -71,7 +71,7 @@ impl<'s> Loader<'s> {
                 return None;
             }
         };
-        for Named { callee, name, line, column } in named {
+        for Named { callee, name, line, column, bytes } in named {
             let prefix = if callee == Callee::Agent && !name.starts_with(ROUTE_PREFIX) { ROUTE_PREFIX } else { "" };
             let id = format!("{prefix}{name}");
             if granted.contains_key(id.as_str()) || self.assumed_tools.contains(&id) {
@@ -79,7 +79,7 @@ impl<'s> Loader<'s> {
             }
             let message = format!("the program calls {id}, and agent \"{}\" has no tool of this id", form.agent_id);
             let at = offset(&source.text, line, column);
-            let fault = Fault::of_file(FaultKind::UnknownTool, &shown, message).at(&source.text, at..at + name.len() + 2);
+            let fault = Fault::of_file(FaultKind::UnknownTool, &shown, message).at(&source.text, at..at + bytes);
             self.faults.push(fault.near(&id, granted.keys().map(ToolId::as_str)));
         }
         Some(AgentProgram { file: path.clone(), source: Arc::from(source.text.as_str()), tool })

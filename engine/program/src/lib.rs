@@ -98,12 +98,14 @@ pub enum Callee {
 pub struct Named {
     /// Its kind.
     pub callee: Callee,
-    /// Its id, as the text has it.
+    /// Its id, as the text has it. The tool of `ask` is `ask_master`.
     pub name: String,
     /// The line of the name, from 1.
     pub line: u32,
     /// The column in characters, from 1.
     pub column: u32,
+    /// The length of the name in the text, in bytes.
+    pub bytes: usize,
 }
 
 /// An answer: a value, or the reason why there is none.

@@ -148,6 +148,8 @@ pub struct TaskBook {
     known: BTreeMap<String, u32>,
     /// The versions that its next request shows, unless there is no room.
     arrived: Vec<DocumentRef>,
+    /// The versions of which outputs of calls show parts in its next request, unless there is no room for the output.
+    arrived_parts: Vec<(CallId, DocumentRef)>,
     /// The versions whose changes its next request shows after a conflict, unless there is no room.
     arrived_conflicts: Vec<DocumentRef>,
     /// Documents written for outputs that the next request has no room for.

@@ -178,8 +178,8 @@ async fn lay_out_documents(context: &ToolContext, input: &Value, place: &Path) -
 
 /// The part of the shell that reads the stdout of a command.
 trait ReadsStdout {
-    /// Reads up to the end of the pipe. True if the command must end at once.
-    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> bool;
+    /// Reads up to the end of the pipe. Returns the time that the command has from then on to end by itself.
+    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> Duration;
 }
 
 /// End of a command.
@@ -234,43 +234,43 @@ async fn finish(
     let feeding = feed(stdin);
     let mut err = Captured::default();
     let mut left = group.exit();
-    let must_end = {
+    let grace = {
         let read = async {
             let (first, second) = (reader.read(stdout, signs), err.fill(stderr, signs));
             tokio::pin!(first, second);
-            // The first pipe that must end ends the reading, for the command may never close the other.
+            // The command may never close the other pipe.
             tokio::select! {
-                must_end = &mut first => must_end || second.await,
-                must_end = &mut second => must_end || first.await,
+                grace = &mut first => tokio::time::timeout(grace, second).await.map_or(Duration::ZERO, |other| grace.min(other)),
+                grace = &mut second => tokio::time::timeout(grace, first).await.map_or(Duration::ZERO, |other| grace.min(other)),
             }
         };
         tokio::pin!(read);
         tokio::select! {
-            must_end = &mut read => must_end,
+            grace = &mut read => grace,
             _ = &mut left => {
                 group.kill().await;
-                tokio::time::timeout(PIPE_GRACE, &mut read).await.unwrap_or(true)
+                tokio::time::timeout(PIPE_GRACE, &mut read).await.unwrap_or_default()
             }
         }
     };
     feeding.abort();
     let mut by_itself = left.is_finished();
-    if !by_itself && !must_end {
-        by_itself = left.await.is_ok();
+    if !by_itself {
+        by_itself = tokio::time::timeout(grace, left).await.is_ok_and(|left| left.is_ok());
     }
     let status = processes.end().await.map_err(|error| cannot("wait for the command", &error))?;
     Ok(End { status, by_itself, stderr: err })
 }
 
 impl ReadsStdout for Captured {
-    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> bool {
+    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> Duration {
         self.fill(stdout, signs).await
     }
 }
 
 impl Captured {
-    /// Reads `pipe` to its end; true if it held more than [`OUTPUT_BYTES`].
-    async fn fill(&mut self, pipe: Option<impl AsyncRead + Unpin>, signs: Option<&SignsOfLife>) -> bool {
+    /// Reads `pipe` to its end, or more than [`OUTPUT_BYTES`] of it. Returns the time that the command has from then on.
+    async fn fill(&mut self, pipe: Option<impl AsyncRead + Unpin>, signs: Option<&SignsOfLife>) -> Duration {
         if let Some(pipe) = pipe {
             let mut pipe = pipe.take(OUTPUT_BYTES as u64 + 1);
             // An unreadable pipe counts as closed: the exit status decides.
@@ -279,7 +279,7 @@ impl Captured {
             }
         }
         self.overflowed = self.bytes.len() > OUTPUT_BYTES;
-        self.overflowed
+        if self.overflowed { Duration::ZERO } else { Duration::MAX }
     }
 
     /// Returns the end of it, as text.

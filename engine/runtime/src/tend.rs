@@ -5,17 +5,20 @@
 //! A run that a person stopped in the middle of its work is not, since that may have been on purpose. Waiting runs cost nothing
 //! here: the store knows which of them are due.
 
+use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
+use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::sleep_until;
 use crate::engine::{Engine, Holder};
-use crate::error::RunError;
+use crate::error::{RunError, panic_message};
 use crate::handle::RunOutcome;
 
 /// The most runs that are continued at the same time.
@@ -67,7 +70,9 @@ impl Engine {
                 busy.insert(id.clone());
                 let (engine, stop) = (self.clone(), stopped.clone());
                 working.spawn(async move {
-                    let tended = engine.continue_waiting(&id, &stop).await.unwrap_or_else(Tended::Failed);
+                    let continued = AssertUnwindSafe(engine.continue_waiting(&id, &stop)).catch_unwind().await;
+                    let panicked = |panic: Box<dyn Any + Send>| Err(RunError::Fault { message: panic_message(&*panic) });
+                    let tended = continued.unwrap_or_else(panicked).unwrap_or_else(Tended::Failed);
                     (id, tended)
                 });
             }

@@ -185,7 +185,7 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
                     baton("answer").value(run).value(format_args!("Q{}", asked.question.number))
                 ));
             }
-            lines.extend(view.suspended.iter().flat_map(|suspended| suspended.lines(terminal::width())));
+            lines.extend(view.suspended_lines(terminal::width()));
             if view.suspended.is_empty() {
                 lines.push(text!("{}       {resume}", label));
             } else {

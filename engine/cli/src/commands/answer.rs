@@ -195,7 +195,7 @@ fn choose(view: &RunView, number: Option<u32>) -> Result<Asked<'_>, Failure> {
 fn approval(args: &AnswerArgs, typed: Option<&str>, schema: &Json, place: &Place) -> Result<Value, Failure> {
     if schema.value()["properties"]["class"].is_null() {
         return Err(Failure::Usage(
-            "--input and --also are for the approval of a call, and no other answer takes them".to_owned(),
+            "--input and --also are for the approval of a call whose input may change, and no other answer takes them".to_owned(),
         ));
     }
     let unfit = |reason: String| Failure::Usage(format!("the answer does not fit the question: {reason}"));

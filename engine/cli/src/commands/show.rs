@@ -102,9 +102,7 @@ async fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Fai
         let lines = words::labelled(text!("Q{}", asked.question.number), question.as_str(), width);
         lines.iter().try_for_each(|line| screen.text(line))?;
     }
-    for suspended in &view.suspended {
-        suspended.lines(width).iter().try_for_each(|line| screen.text(line))?;
-    }
+    view.suspended_lines(width).iter().try_for_each(|line| screen.text(line))?;
     let spent = view.spent_table(SPENT_ROWS, width.saturating_sub(words::LABEL));
     words::beside(text!("spent"), spent).iter().try_for_each(|line| screen.text(line))?;
     usage(view).iter().try_for_each(|line| screen.text(line))?;

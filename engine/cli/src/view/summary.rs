@@ -204,8 +204,10 @@ impl RunView {
             Some(call) => {
                 let title = preview.and_then(|preview| preview.title.as_ref());
                 let title = title.map(|title| format!(": {title:?}")).unwrap_or_default();
+                let takes_another = !question.answer_schema.value()["properties"]["input"].is_null();
+                let how = if takes_another { ", as it is or with another input" } else { "" };
                 format!(
-                    "{asker} wants to call {}{title} (Q{}). It begins only once you approve it, as it is or with another input:",
+                    "{asker} wants to call {}{title} (Q{}). It begins only once you approve it{how}:",
                     call.tool, question.number
                 )
             }

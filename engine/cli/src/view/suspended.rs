@@ -12,6 +12,9 @@ use crate::text::{Text, text};
 use crate::view::RunView;
 use crate::words;
 
+/// The most suspended calls that are listed for a person.
+const LISTED: usize = 20;
+
 /// A suspended call.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SuspendedReport {
@@ -32,7 +35,7 @@ pub(crate) struct SuspendedReport {
 }
 
 impl RunView {
-    /// Reads the suspended calls, for reports and [`SuspendedReport::lines`].
+    /// Reads the suspended calls, for reports and [`RunView::suspended_lines`].
     pub(crate) async fn look_at_suspended(&mut self) -> Result<(), RunError> {
         let inbox = self.engine.store().take_commands(&RunId::from(self.id()), 0).await?;
         let commands = inbox.iter().filter_map(|(_, text)| serde_json::from_str(text.text()).ok());
@@ -51,9 +54,22 @@ impl RunView {
         Ok(())
     }
 
-    /// Returns the lines about `call`, if its result is to be delivered.
+    /// Returns what the first suspended calls wait for, and the command that lists all.
+    pub(crate) fn suspended_lines(&self, width: usize) -> Vec<Text> {
+        let mut lines: Vec<Text> = self.suspended.iter().take(LISTED).flat_map(|suspended| suspended.lines(width)).collect();
+        if let Some(more @ 1..) = self.suspended.len().checked_sub(LISTED) {
+            let all = baton("show").value(self.id()).option("--output", "json");
+            lines.push(text!("            … {}; list them: {all}", words::counted(more, "more call")));
+        }
+        lines
+    }
+
+    /// Returns the lines about `call`, if its result is to be delivered and few calls are suspended.
     pub(crate) async fn lines_about_suspended(&self, call: &CallId, width: usize) -> Result<Vec<Text>, RunError> {
         let Some(open) = self.run.task(&call.task()).and_then(|task| task.call(call)) else { return Ok(Vec::new()) };
+        if self.run.totals().suspended_calls as usize > LISTED {
+            return Ok(Vec::new());
+        }
         let report = self.suspended_report(open).await?;
         Ok(if report.wakes_up { Vec::new() } else { report.lines(width) })
     }
@@ -75,7 +91,7 @@ impl RunView {
 
 impl SuspendedReport {
     /// Returns what the call waits for, and the command that delivers its result.
-    pub(crate) fn lines(&self, width: usize) -> Vec<Text> {
+    fn lines(&self, width: usize) -> Vec<Text> {
         let until = self.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
         let what = format!("{} ({}){until}: {}", self.tool, self.call, self.input.text());
         let mut lines = words::labelled(text!("waits"), words::preview(&what, width * 2).as_str(), width);

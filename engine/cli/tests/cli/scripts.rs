@@ -53,11 +53,37 @@ fn a_skeleton_for_the_agents_of_a_job_runs_as_it_is() {
     folder.baton(&["new", "script", "paged"]).exits(2).tells("already exists; nothing was written");
     folder.baton(&["new", "script", "paged", "--out", "other.script.json"]).exits(0);
     // The shipped jobs have skeletons too.
-    for example in ["q3-sales", "ask-the-master", "four-eyes", "iowa-electricity"] {
+    for example in ["q3-sales", "ask-the-master", "four-eyes", "iowa-electricity", "second-draft"] {
         let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
         let out = format!("{example}.script.json");
         folder.baton(&["new", "script", &path, "--out", &out]).exits(0);
         let ran = folder.baton(&["run", &path, "--script", &out, "--no-input"]);
         assert!([0, 3].contains(&ran.code), "{example}: {}{}", ran.stdout, ran.stderr);
     }
+}
+
+#[test]
+fn the_acceptor_of_the_page_about_tools_refuses_a_long_summary() {
+    let folder = Folder::new();
+    let page = include_str!("../../../../docs/tools.md");
+    let fenced = |language: &str, part: &str| {
+        let fence = format!("```{language}\n");
+        let mut blocks = page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
+        blocks.find(|text| text.contains(part)).unwrap_or_else(|| panic!("the page has no {part}")).to_owned()
+    };
+    let hand_off = |summary: Value| json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": summary}}}]});
+    let script = json!({
+        "lead": {"turns": [
+            {"calls": [{"tool": "route_to_writer", "input": {"request": "Write."}}]},
+            hand_off(json!("{{ results.route_to_writer.summary }}")),
+        ]},
+        "writer": {"turns": [hand_off(json!("x".repeat(81))), hand_off(json!("x".repeat(80)))]},
+    });
+    folder.job("judged", &[("lead", &["route_to_writer", "handoff"]), ("writer", &["handoff"])], script, json!({}));
+    folder.write("judged/tools/route_to_writer.json", r#"{"tool_id": "route_to_writer", "accept": {"by": "tool:short_enough"}}"#);
+    folder.write("judged/tools/short_enough.json", fenced("json", "\"tool_id\": \"short_enough\""));
+    folder.write("judged/short_enough.py", fenced("python", "is_short"));
+    let report = folder.baton(&["run", "judged", "--trust", "--output", "json"]).exits(0).json();
+    assert_eq!(report["result"], json!({"summary": "x".repeat(80)}), "{report}");
+    folder.baton(&["timeline", "@last"]).exits(0).says("not accepted (round 1 of 3): The summary has more than 80 characters.");
 }

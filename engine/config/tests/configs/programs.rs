@@ -126,7 +126,7 @@ fn a_tool_that_runs_programs_can_do_so_and_no_selector_grants_it() {
 fn a_program_calls_only_tools_of_its_agent() {
     check(
         counting(
-            "a = call('word_cuont', text='a')\nb = later(agent, name='lead', request='x')\nparallel([later(call, 'word_count', text=a)])\n",
+            "a = call('word_cuont', text='a')\nb = later(agent, name='lead', request='x')\nparallel([later(call, 'word_count', text=a)])\nask(a)\n",
         ),
         "
 error B0119: the program calls word_cuont, and agent \"counter\" has no tool of this id
@@ -137,7 +137,11 @@ error B0119: the program calls route_to_lead, and agent \"counter\" has no tool 
    ┌─ demo/count.py:2:23
  2 │ b = later(agent, name='lead', request='x')
    │                       ^^^^^^ expected \"word_count\"
-2 errors
+error B0119: the program calls ask_master, and agent \"counter\" has no tool of this id
+   ┌─ demo/count.py:4:1
+ 4 │ ask(a)
+   │ ^^^ expected \"word_count\"
+3 errors
 ",
     );
     for sound in ["def call(tool):\n    return tool\ncall('nothing')\n", "name = 'no' + 'thing'\ncall(name)\n", "agent = 1\n"] {

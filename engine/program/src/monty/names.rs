@@ -1,14 +1,19 @@
 //! Names of tools and agents that the text of a program calls, found before anything is executed.
 
+use std::ops::Range;
+
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_parameter, walk_stmt};
 use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprCall, Parameter, Stmt, visitor};
 
 use crate::{Callee, Named};
 
 /// Functions whose calls are looked at. A program that gives one of these names another meaning names no tools.
-const FUNCTIONS: [&str; 3] = ["call", "agent", "later"];
+const FUNCTIONS: [&str; 4] = ["call", "agent", "ask", "later"];
 
-/// Returns the calls whose tool or agent is written as a text in place.
+/// The tool of `ask`.
+const ASK: &str = "ask_master";
+
+/// Returns the calls whose tool or agent is written as a text in place, and those of `ask`.
 pub(super) fn named(source: &str) -> Vec<Named> {
     // A text that cannot be parsed has been refused before.
     let Ok(parsed) = ruff_python_parser::parse_module(source) else { return Vec::new() };
@@ -29,19 +34,26 @@ impl Names<'_> {
     }
 
     fn call(&mut self, call: &ExprCall) {
-        let (function, first) = match (function_of(&call.func), call.arguments.args.first()) {
-            (Some("later"), Some(function)) => (function_of(function), call.arguments.args.get(1)),
+        let (function, first) = match (&*call.func, call.arguments.args.first()) {
+            (later, Some(function)) if function_of(later) == Some("later") => (function, call.arguments.args.get(1)),
             (function, first) => (function, first),
         };
-        let (callee, parameter) = match function {
-            Some("call") => (Callee::Tool, "tool"),
-            Some("agent") => (Callee::Agent, "name"),
+        let Expr::Name(function) = function else { return };
+        let (callee, parameter) = match function.id.as_str() {
+            "call" => (Callee::Tool, "tool"),
+            "agent" => (Callee::Agent, "name"),
+            "ask" => return self.find(Callee::Tool, ASK, function.range.into()),
             _ => return,
         };
         let by_name = || call.arguments.find_keyword(parameter).map(|keyword| &keyword.value);
-        let Some(Expr::StringLiteral(text)) = first.or_else(by_name) else { return };
-        let (line, column) = super::place(self.source, text.range.start().to_usize());
-        self.found.push(Named { callee, name: text.value.to_str().to_owned(), line, column });
+        if let Some(Expr::StringLiteral(text)) = first.or_else(by_name) {
+            self.find(callee, text.value.to_str(), text.range.into());
+        }
+    }
+
+    fn find(&mut self, callee: Callee, name: &str, at: Range<usize>) {
+        let (line, column) = super::place(self.source, at.start);
+        self.found.push(Named { callee, name: name.to_owned(), line, column, bytes: at.len() });
     }
 }
 

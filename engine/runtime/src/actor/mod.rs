@@ -13,6 +13,7 @@ use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use baton_machine::{Run, Task};
@@ -25,7 +26,7 @@ use baton_types::id::{CallId, ContentHash, MemoryId, ProjectId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use baton_types::tool_type::Logs;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use self::outage::Outages;
@@ -220,6 +221,8 @@ impl Actor {
             tokio::select! {
                 // A process takes a run over before it looks at the time or the inbox.
                 biased;
+                // First, since its calls are in the mailbox then.
+                Some(done) = self.work.code.next() => messages.extend(done),
                 _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
                 Ok(()) = self.commands.notifications.changed() => self.commands.waiting = true,
                 () = sleep_until(&*self.shared.clock, next) => {}
@@ -239,39 +242,7 @@ impl Actor {
         }
         let mut incoming = Vec::with_capacity(messages.len());
         for (position, message) in messages.into_iter().enumerate() {
-            match message {
-                Message::Event { event, contents, reply } => {
-                    if position >= done_at_once {
-                        self.work.note_done(&event);
-                    }
-                    if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &event {
-                        self.work.note_returned(call);
-                    }
-                    if let Event::ModelAnswered { task, .. } = &event
-                        && let Some(event) = self.answered(task)
-                    {
-                        incoming.push(Incoming { event, contents: Vec::new(), reply: None });
-                    }
-                    incoming.push(Incoming { event, contents, reply });
-                }
-                Message::Unanswered(unanswered) => {
-                    if position >= done_at_once {
-                        self.work.note_done_for(unanswered.task.clone());
-                    }
-                    let failed = self.unanswered(unanswered);
-                    incoming.extend(failed.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
-                }
-                Message::CheckAhead { by, calls, reply } => {
-                    // The code may have ended.
-                    let _gone = reply.send(self.run.check_ahead(&by, &calls));
-                }
-                Message::Questions(reply) => {
-                    // The receiver may have been dropped.
-                    let _gone = reply.send(OpenQuestion::all(&self.run));
-                }
-                Message::Stop => self.work.stopping = true,
-                Message::Tend => self.work.tended = true,
-            }
+            self.take(message, position < done_at_once, &mut incoming);
         }
         let consumed = self.take_commands(&mut incoming).await?;
         let due = self.outages.due(self.shared.clock.now());
@@ -281,6 +252,40 @@ impl Actor {
             incoming.push(Incoming { event: Event::TimePassed, contents: Vec::new(), reply: None });
         }
         Ok((incoming, consumed))
+    }
+
+    /// Takes a message, and appends the events in it to `incoming`. Work that was `done_at_once` is not counted as running.
+    fn take(&mut self, message: Message, done_at_once: bool, incoming: &mut impl Extend<Incoming>) {
+        match message {
+            Message::Event { event, contents, reply } => {
+                if !done_at_once {
+                    self.work.note_done(&event);
+                }
+                if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &event {
+                    self.work.note_returned(call);
+                }
+                let before = if let Event::ModelAnswered { task, .. } = &event { self.answered(task) } else { None };
+                incoming.extend(before.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
+                incoming.extend([Incoming { event, contents, reply }]);
+            }
+            Message::Unanswered(unanswered) => {
+                if !done_at_once {
+                    self.work.note_done_for(unanswered.task.clone());
+                }
+                let failed = self.unanswered(unanswered);
+                incoming.extend(failed.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
+            }
+            Message::CheckAhead { by, calls, reply } => {
+                // The code may have ended.
+                let _gone = reply.send(self.run.check_ahead(&by, &calls));
+            }
+            Message::Questions(reply) => {
+                // The receiver may have been dropped.
+                let _gone = reply.send(OpenQuestion::all(&self.run));
+            }
+            Message::Stop => self.work.stopping = true,
+            Message::Tend => self.work.tended = true,
+        }
     }
 
     /// Takes the commands that other processes put into the inbox.
@@ -328,42 +333,76 @@ impl Actor {
     /// Lets the core handle each event.
     ///
     /// Calls that have no effect outside the run begin at once, and what they return is decided in the same beat: a
-    /// turn of them costs one commit. If that commit fails, nothing of them remains.
+    /// turn of them costs one commit. The code of functions proceeds in the same beat, too, with what is decided about its
+    /// calls: it has no effect outside the run either. If the commit fails, nothing of all this remains.
     fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Iteration {
-        self.last = self.shared.clock.now().max(self.last);
         let mut iteration = Iteration { consumed, ..Iteration::default() };
         let mut incoming = VecDeque::from(incoming);
-        while let Some(Incoming { event, contents, reply }) = incoming.pop_front() {
-            let mut early = Vec::new();
-            let decided = self.run.handle(self.last, event).map(|decision| {
-                iteration.entries.extend(decision.entries.into_iter().map(Arc::new));
-                let contents: Vec<_> = contents.into_iter().chain(decision.contents).collect();
-                self.shared.contents.remember(&contents);
-                iteration.contents.extend(contents);
-                for effect in decision.effects {
-                    match effect {
-                        Effect::Execute { task, agent, call, tool, input: _ }
-                            if self.may_begin_early(&tool) && iteration.entries.len() < MESSAGES_PER_COMMIT =>
-                        {
-                            let done = self.execute(task, agent, call, &tool);
-                            // Decided next, so that calls do not wait for the places of those that are done.
-                            early.extend(done.and_then(Incoming::from_work));
-                        }
-                        effect => iteration.effects.push(effect),
+        loop {
+            self.last = self.shared.clock.now().max(self.last);
+            while let Some(next) = incoming.pop_front() {
+                self.decide(next, &mut iteration, &mut incoming);
+            }
+            if self.work.stopping || iteration.entries.len() >= MESSAGES_PER_COMMIT || !self.advance_code(&mut incoming) {
+                return iteration;
+            }
+        }
+    }
+
+    /// Lets the core handle an event, and puts the results of calls that are done at once first in `incoming`.
+    fn decide(&mut self, next: Incoming, iteration: &mut Iteration, incoming: &mut VecDeque<Incoming>) {
+        let Incoming { event, contents, reply } = next;
+        let mut early = Vec::new();
+        // Code gets no result before its calls are decided. What it learns of the decision is not visible to others.
+        let replies_at_once = matches!(event, Event::CallMade { .. });
+        let decided = self.run.handle(self.last, event).map(|decision| {
+            iteration.entries.extend(decision.entries.into_iter().map(Arc::new));
+            let contents: Vec<_> = contents.into_iter().chain(decision.contents).collect();
+            self.shared.contents.remember(&contents);
+            iteration.contents.extend(contents);
+            for effect in decision.effects {
+                match effect {
+                    Effect::Execute { task, agent, call, tool, input: _ }
+                        if self.may_begin_early(&tool) && iteration.entries.len() < MESSAGES_PER_COMMIT =>
+                    {
+                        let done = self.execute(task, agent, call, &tool);
+                        // Decided next, so that calls do not wait for the places of those that are done.
+                        early.extend(done.and_then(Incoming::from_work));
                     }
+                    Effect::Return { call, result } if self.work.is_for_function(&call) => self.work.give(call, result),
+                    effect => iteration.effects.push(effect),
                 }
-            });
-            early.into_iter().rev().for_each(|done| incoming.push_front(done));
-            match reply {
-                Some(reply) => iteration.replies.push((reply, decided)),
-                None => {
-                    if let Err(refusal) = decided {
-                        tracing::warn!(run = %self.id, %refusal, "an event was refused");
-                    }
+            }
+        });
+        early.into_iter().rev().for_each(|done| incoming.push_front(done));
+        match reply {
+            // The receiver may have been dropped.
+            Some(reply) if replies_at_once => _ = reply.send(decided),
+            Some(reply) => iteration.replies.push((reply, decided)),
+            None => {
+                if let Err(refusal) = decided {
+                    tracing::warn!(run = %self.id, %refusal, "an event was refused");
                 }
             }
         }
-        iteration
+    }
+
+    /// Lets the code of functions that make calls proceed, and takes what it sends. Returns whether there is any.
+    fn advance_code(&mut self, incoming: &mut VecDeque<Incoming>) -> bool {
+        if self.work.code.is_empty() {
+            return false;
+        }
+        // The next wait polls the code again, with the waker of this actor.
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(done)) = self.work.code.poll_next_unpin(&mut context) {
+            if let Some(message) = done {
+                self.take(message, false, incoming);
+            }
+        }
+        while let Ok(message) = self.mailbox.try_recv() {
+            self.take(message, false, incoming);
+        }
+        !incoming.is_empty()
     }
 
     // ---- Third beat.

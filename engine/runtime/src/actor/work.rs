@@ -1,7 +1,8 @@
 //! Model requests and calls in progress, begun by the actor of their run.
 //!
 //! Work that completes on the first poll needs no task, channel or thread. Work that has to wait gets a task of its own
-//! and its result arrives in the mailbox. The actor decides *nothing* here: what an answer means is the core's business.
+//! and its result arrives in the mailbox. The code of functions that make calls stays with the actor: its calls and their
+//! results then need no change of threads. The actor decides *nothing* here: what an answer means is the core's business.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry::Occupied;
@@ -21,6 +22,8 @@ use baton_types::event::{Effect, Event};
 use baton_types::id::{AgentId, CallId, TaskId, ToolId};
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
 use rustc_hash::FxHashMap;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -44,12 +47,14 @@ pub(crate) struct Work {
     tasks: FxHashMap<TaskId, Running>,
     /// Model requests and calls in progress.
     running: TaskTracker,
+    /// The running code of functions that make calls. It yields the message with its end, unless it was stopped.
+    pub(crate) code: FuturesUnordered<BoxFuture<'static, Option<Message>>>,
     /// Messages of work that was done at once, in order.
     pub(crate) arrived: VecDeque<Message>,
     /// Turns to be asked for, in order: only so many at a time as one commit takes answers.
     pub(crate) to_ask: VecDeque<(TaskId, u32)>,
     /// The running code that waits for results of calls which it made.
-    callers: FxHashMap<CallId, mpsc::UnboundedSender<Returned>>,
+    callers: FxHashMap<CallId, Calling>,
     /// The running calls that code made. Each is cancelled when it shall stop.
     inner: FxHashMap<CallId, CancellationToken>,
     /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
@@ -62,6 +67,13 @@ pub(crate) struct Work {
     pub(crate) status: &'static str,
     /// The wake-up that was already delivered: if the machine still names it, waking again would be a busy loop.
     pub(crate) woken_for: Option<Timestamp>,
+}
+
+/// Running code that makes calls.
+struct Calling {
+    results: mpsc::UnboundedSender<Returned>,
+    /// Whether it is a function of this process. Another process may show what it is given.
+    is_function: bool,
 }
 
 /// Running work of a task.
@@ -94,10 +106,18 @@ impl Work {
     }
 
     /// Gives the code that made `call` its result.
-    fn give(&self, call: CallId, result: Arc<CallResult>) {
-        let caller = call.outer().and_then(|(outer, _)| self.callers.get(&outer));
+    pub(crate) fn give(&self, call: CallId, result: Arc<CallResult>) {
         // The code may have ended.
-        let _ended = caller.map(|caller| caller.send((call, result)));
+        let _ended = self.caller_of(&call).map(|caller| caller.results.send((call, result)));
+    }
+
+    /// Whether a running function of this process made `call`.
+    pub(crate) fn is_for_function(&self, call: &CallId) -> bool {
+        self.caller_of(call).is_some_and(|caller| caller.is_function)
+    }
+
+    fn caller_of(&self, call: &CallId) -> Option<&Calling> {
+        call.outer().and_then(|(outer, _)| self.callers.get(&outer))
     }
 
     /// Stops the executor of `call`, which code made.
@@ -131,6 +151,7 @@ impl Work {
         for running in self.tasks.values() {
             running.token.cancel();
         }
+        self.code.clear();
         self.running.close();
         if tokio::time::timeout(command_grace + END_GRACE, self.running.wait()).await.is_err() {
             tracing::warn!(calls = self.running.len(), "calls still block their threads and were abandoned");
@@ -182,7 +203,7 @@ impl Actor {
         let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
         let (limit, began) = (self.run.turn_limit(&task), shared.clock.now());
         let pauses = self.attempt_begins(&task, turn, &name);
-        let done = self.begin(&of, stopped.clone(), async move {
+        let done = self.begin(&of, stopped.clone(), false, async move {
             let answered = async {
                 let Some(model) = model else {
                     let (provider, message) = ("the engine".to_owned(), format!("there is no model {}", request.model));
@@ -218,11 +239,13 @@ impl Actor {
         Ok(())
     }
 
-    /// Begins `work`. What is done at once is returned and costs no task of its own; the rest comes by the mailbox.
+    /// Begins `work`. What is done at once is returned and costs no task of its own. The rest comes by the mailbox, unless the
+    /// work `stays` with the actor.
     fn begin(
         &mut self,
         task: &TaskId,
         token: CancellationToken,
+        stays: bool,
         work: impl Future<Output = Option<Message>> + Send + 'static,
     ) -> Option<Message> {
         let mut work = Box::pin(work);
@@ -230,8 +253,12 @@ impl Actor {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(message) => message,
             Poll::Pending => {
-                let sender = self.sender.clone();
                 self.work.tasks.entry(task.clone()).or_insert(Running { token, count: 0 }).count += 1;
+                if stays {
+                    self.work.code.push(work);
+                    return None;
+                }
+                let sender = self.sender.clone();
                 self.work.running.spawn(async move {
                     if let Some(message) = work.await {
                         // The run may be over.
@@ -260,16 +287,16 @@ impl Actor {
         }
         let (token, of) = (self.token(&task), task.clone());
         let is_inner = open.is_inner();
+        let is_function = matches!(tool.executor, Some(Executor::Function(_)));
         let stopped = if is_inner { token.child_token() } else { token.clone() };
         let inner = (!tool.calls.is_empty()).then(|| {
             let (sender, inbox) = mpsc::unbounded_channel();
-            self.work.callers.insert(call.clone(), sender);
+            self.work.callers.insert(call.clone(), Calling { results: sender, is_function });
             let results = self.returned_to(&task, &call);
-            Arc::new(match tool.executor {
-                Some(Executor::Exec(_)) => InnerCalls::of_command(results, inbox),
-                Some(Executor::Function(_)) | None => InnerCalls::of_function(results, inbox),
-            })
+            let inner = if is_function { InnerCalls::of_function } else { InnerCalls::of_command };
+            Arc::new(inner(results, inbox))
         });
+        let is_calling_function = is_function && inner.is_some();
         let limits = self.run.task(&task).map(|task| self.run.limits(task));
         let inline_bytes = limits.as_ref().and_then(|limits| limits.inline_result_bytes);
         // An output of code that made calls is kept where another one is too long.
@@ -297,7 +324,7 @@ impl Actor {
             inner,
         };
         let (shared, running) = (Arc::clone(&self.shared), call.clone());
-        let done = self.begin(&of, token, async move {
+        let done = self.begin(&of, token, is_calling_function, async move {
             let (event, contents) = match execution.run(shared).await? {
                 Ok(Ended::Outcome(outcome, contents)) => (Event::CallReturned { call, outcome }, contents),
                 Ok(Ended::Suspended(suspension)) => (Event::CallSuspended { call, suspension }, Vec::new()),

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_tool::{BoxFuture, ToolContext, ToolError};
 use baton_types::call::{CallError, CallResult, CallStatus};
@@ -153,18 +154,18 @@ struct Conversation<'c> {
 }
 
 impl ReadsStdout for Conversation<'_> {
-    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> bool {
+    async fn read(&mut self, stdout: Option<&mut ChildStdout>, signs: Option<&SignsOfLife>) -> Duration {
         self.fault = match stdout {
             Some(stdout) => self.listen(stdout, signs).await.err(),
             None => None,
         };
         self.to_command = None;
-        if self.fault.is_none() && self.output.is_none() {
+        match (&self.fault, &self.output) {
+            (Some(_), _) => Duration::ZERO,
             // A command that ends closes its stdout first. Its exit status explains more.
-            tokio::time::sleep(PIPE_GRACE).await;
-            return true;
+            (None, None) => PIPE_GRACE,
+            (None, Some(_)) => Duration::MAX,
         }
-        self.fault.is_some()
     }
 }
 
@@ -251,9 +252,12 @@ impl<'c> Conversation<'c> {
             self.numbered.to_string()
         });
         self.open.insert(name.clone());
-        let context = self.context;
+        let (context, line) = (self.context, self.lines);
         Ok(Box::pin(async move {
-            let result = context.call_tool(Some(&name), &tool, input).await;
+            let mut result = context.call_tool(Some(&name), &tool, input).await;
+            if let Err(error) = &mut result {
+                error.message = format!("line {line} of the command: {}", error.message);
+            }
             (name, result)
         }))
     }

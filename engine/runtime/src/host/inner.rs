@@ -81,7 +81,7 @@ impl InnerCalls {
     /// Runs `code`, and gives it a result whenever it is idle.
     pub(crate) async fn drive<T>(&self, code: impl Future<Output = T>) -> T {
         let mut code = pin!(code);
-        std::future::poll_fn(|context| {
+        let driven = std::future::poll_fn(|context| {
             loop {
                 if let Poll::Ready(value) = code.as_mut().poll(context) {
                     return Poll::Ready(value);
@@ -90,8 +90,9 @@ impl InnerCalls {
                     return Poll::Pending;
                 }
             }
-        })
-        .await
+        });
+        // With a budget, a channel that has a result can look empty, and code that is not idle can look idle.
+        tokio::task::coop::unconstrained(driven).await
     }
 
     /// Gives the code the first result that it waits for. Returns whether there was one.

@@ -330,7 +330,8 @@ impl Ledger {
             if !to_user {
                 task.injected.extend(result.documents.iter().cloned());
                 task.brought.extend(result.documents.iter().cloned());
-                task.arrived.extend(result.documents.iter().chain(&finished.read).cloned());
+                task.arrived.extend(result.documents.iter().cloned());
+                task.arrived_parts.extend(finished.read.iter().map(|document| (finished.call.clone(), document.clone())));
             }
             let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };
             task.arrived_conflicts.extend(finished.conflicts.iter().map(current));

@@ -56,6 +56,7 @@ impl Ledger {
             brought: created.documents.clone(),
             known: BTreeMap::new(),
             arrived: created.documents.clone(),
+            arrived_parts: Vec::new(),
             arrived_conflicts: Vec::new(),
             kept: Vec::new(),
             received: Vec::new(),
@@ -121,6 +122,7 @@ impl Ledger {
         ] {
             documents.splice(..0, earlier.iter().cloned());
         }
+        book.arrived_parts.clone_from(&before.arrived_parts);
         // Results that came while the last request was open are a part of the first request here.
         book.receive(&before.received);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton_types::config::ModelSpec;
 use baton_types::document::DocumentRef;
 use baton_types::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, TurnKind};
-use baton_types::id::TaskId;
+use baton_types::id::{CallId, TaskId};
 use baton_types::model::Usage;
 use baton_types::tool_type::Then;
 
@@ -72,11 +72,14 @@ impl Ledger {
         // The changes after a conflict and the document itself are left out separately.
         let conflicts = std::mem::take(&mut task.arrived_conflicts).into_iter().map(|document| (document, &requested.conflicts));
         let documents = std::mem::take(&mut task.arrived).into_iter().map(|document| (document, &requested.pointers));
-        for (document, left_out) in documents.chain(conflicts) {
-            if !left_out.contains(&document) {
-                let known = task.known.entry(document.path.as_str().to_owned()).or_default();
-                *known = document.version.max(*known);
-            }
+        let shown = documents.chain(conflicts).filter(|(document, left_out)| !left_out.contains(document));
+        let bundled = requested.bundle.iter().flat_map(|bundle| &bundle.results);
+        let outputs_left_out: Vec<&CallId> = requested.kept.iter().map(|kept| &kept.call).chain(bundled).collect();
+        let parts = std::mem::take(&mut task.arrived_parts).into_iter();
+        let parts = parts.filter(|(call, _)| !outputs_left_out.contains(&call)).map(|(_, document)| document);
+        for document in shown.map(|(document, _)| document).chain(parts) {
+            let known = task.known.entry(document.path.as_str().to_owned()).or_default();
+            *known = document.version.max(*known);
         }
         let (turn, model, input) = (requested.turn, requested.model.clone(), requested.input_tokens);
         task.request = Some(OpenRequest { turn, model, fell_from: None, input, reserved, cost });
