@@ -28,10 +28,10 @@ pub(crate) fn skeleton(configs: &Configs) -> Value {
         tools.extend(agent.tools.values().filter_map(|tool| Some((tool.id.to_string(), replies(tool)?))));
     }
     for id in acceptors {
-        let handoff = configs.agents.get(id).and_then(|agent| agent.tools.values().find(|tool| tool.tool_type == ToolType::Handoff));
-        let Some(handoff) = handoff else { continue };
-        let script = agents.entry(id.as_str()).or_insert_with(|| json!({"turns": []}));
-        script["answers"] = json!([{"calls": [{"tool": handoff.id, "input": {"result": {"accepted": true}}}]}]);
+        let Some(acceptor) = configs.agents.get(id) else { continue };
+        let Some(handoff) = acceptor.tools.values().find(|tool| tool.tool_type == ToolType::Handoff) else { continue };
+        let yes = json!({"calls": [{"tool": handoff.id, "input": {"result": {"accepted": true}}}]});
+        agents.entry(id.as_str()).or_insert_with(|| script(acceptor, &[]))["answers"] = json!([yes]);
     }
     if tools.is_empty() { json!({ "agents": agents }) } else { json!({ "agents": agents, "tools": tools }) }
 }

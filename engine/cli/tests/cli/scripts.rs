@@ -85,5 +85,9 @@ fn the_acceptor_of_the_page_about_tools_refuses_a_long_summary() {
     folder.write("judged/short_enough.py", fenced("python", "is_short"));
     let report = folder.baton(&["run", "judged", "--trust", "--output", "json"]).exits(0).json();
     assert_eq!(report["result"], json!({"summary": "x".repeat(80)}), "{report}");
-    folder.baton(&["timeline", "@last"]).exits(0).says("not accepted (round 1 of 3): The summary has more than 80 characters.");
+    folder
+        .baton(&["timeline", "@last"])
+        .exits(0)
+        .says("accepted: false, reason: The summary has more than 80 characters.")
+        .says("refused: not accepted (round 1 of 3)");
 }
