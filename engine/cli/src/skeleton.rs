@@ -30,7 +30,7 @@ pub(crate) fn skeleton(configs: &Configs) -> Value {
     for id in acceptors {
         let Some(acceptor) = configs.agents.get(id) else { continue };
         let Some(handoff) = acceptor.tools.values().find(|tool| tool.tool_type == ToolType::Handoff) else { continue };
-        let yes = json!({"calls": [{"tool": handoff.id, "input": {"result": {"accepted": true}}}]});
+        let yes = json!({"calls": [{"tool": handoff.id, "input": {"result": {"accepted": true, "reason": "…"}}}]});
         agents.entry(id.as_str()).or_insert_with(|| script(acceptor, &[]))["answers"] = json!([yes]);
     }
     if tools.is_empty() { json!({ "agents": agents }) } else { json!({ "agents": agents, "tools": tools }) }
