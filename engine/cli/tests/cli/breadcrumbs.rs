@@ -116,7 +116,7 @@ fn a_secret_record_is_shown_to_its_person_alone() {
 fn wrong_records_are_refused_with_the_cure() {
     let folder = Folder::new();
     for (arguments, reason) in [
-        (&["create", "--title", "x", "--context", "{"][..], "expected JSON"),
+        (&["create", "--title", "x", "--context", "{"][..], "the context is not JSON"),
         (&["create", "--title", " "], "title: it is empty"),
         (&["create", "--title", "x", "--tag", "two words"], "white space"),
         (&["create", "--title", "x", "--ttl", "tomorrow"], "expected a moment"),

@@ -376,7 +376,7 @@ async fn every_kind_of_end_ends_a_record(store: Arc<dyn Store>) {
 }
 
 async fn hostile_records_are_refused_with_the_bound(store: Arc<dyn Store>) {
-    let context = |text: String| NewBreadcrumb { context: Json::parse(&text).expect("JSON"), ..new("hostile", json!({})) };
+    let context = |text: String| NewBreadcrumb { context: Json::stored(&text).expect("JSON"), ..new("hostile", json!({})) };
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let hostile = [
         (context(format!("\"{}\"", "x".repeat(50 << 20))), "1048576 is the most"),
@@ -411,7 +411,7 @@ async fn hostile_records_are_refused_with_the_bound(store: Arc<dyn Store>) {
         "a merge grows over no bound"
     );
     let bomb = BreadcrumbChange {
-        merge: Some(Json::parse(&format!("{{\"x\":{}}}", deep(100_000))).expect("JSON")),
+        merge: Some(Json::stored(&format!("{{\"x\":{}}}", deep(100_000))).expect("JSON")),
         ..BreadcrumbChange::default()
     };
     assert!(refusal(change(&*store, "r2", bomb, &ann()).await).to_string().contains("nested deeper"));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use baton_store::{Creation, Update};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, NewBreadcrumb};
+use baton_types::json;
 use serde_json::json;
 
 use super::{Desk, new_id};
@@ -91,7 +92,8 @@ fn read_all(files: &[PathBuf], place: &Place) -> Result<Vec<(PathBuf, NewBreadcr
         let shown = place.shown(file);
         let record = baton_files::read(file, MAX_FILE_BYTES)
             .map_err(|error| error.to_string())
-            .and_then(|bytes| serde_json::from_slice::<NewBreadcrumb>(&bytes).map_err(|error| error.to_string()));
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()))
+            .and_then(|text| json::read::<NewBreadcrumb>(&text).map_err(|error| error.to_string()));
         match record {
             Err(error) => faults.push(format!("{shown}: {error}")),
             Ok(record) => match known.insert(key(&record), file) {
