@@ -62,6 +62,11 @@ pub(crate) fn are_approved(tags: &[String]) -> bool {
     tags.iter().any(|tag| tag == APPROVED[0])
 }
 
+/// Whether a person rejected the record with these tags.
+pub(crate) fn are_rejected(tags: &[String]) -> bool {
+    tags.iter().any(|tag| tag == REJECTED)
+}
+
 /// Refuses a tag that gives a record powers: to be approved, to wake an agent, or to pass for a tool's answer.
 fn check_for_model(tag: &str, by: &Author) -> Result<(), BreadcrumbError> {
     let lower = tag.to_lowercase();

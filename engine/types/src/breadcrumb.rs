@@ -261,6 +261,9 @@ pub struct BreadcrumbVersion {
     /// The judgement, if the version was made by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// The version whose definition of a schema counts from then on, if the record defines one: this version or an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defines_by: Option<u64>,
 }
 
 /// The reader or writer of records.

@@ -34,6 +34,7 @@ promises!(
     words_of_a_search_are_never_operators,
     a_definition_checks_contexts_and_sets_ends,
     a_definition_of_an_agent_counts_once_it_is_approved,
+    no_change_of_an_agent_switches_a_definition_off,
     eight_writers_lose_no_update,
 );
 
@@ -561,11 +562,42 @@ async fn a_definition_of_an_agent_counts_once_it_is_approved(store: Arc<dyn Stor
     assert_eq!(create(&*store, "n1", note(), &ann()).await.expect("nothing is defined").ttl, None);
     change(&*store, "def", verdict(true), &ann()).await.expect("a person approves");
     assert!(matches!(refusal(create(&*store, "n2", note(), &ann()).await), BreadcrumbError::Schema { .. }));
-    let rename = BreadcrumbChange { title: Some("mine again".into()), ..BreadcrumbChange::default() };
-    change(&*store, "def", rename, &agent("bot")).await.expect("an agent's change ends the approval");
-    create(&*store, "n2", note(), &ann()).await.expect("nothing is defined again");
-    let found = store.breadcrumbs().definition("note.v1", &project("p"), at(3_000)).await.expect("readable");
+    // A person who rejects the version that counts switches the definition off.
+    change(&*store, "def", verdict(false), &ann()).await.expect("a person rejects");
+    assert_eq!(create(&*store, "n3", note(), &ann()).await.expect("nothing is defined again").ttl, None);
+    // A person who changes a tag does not adopt what an agent wrote.
+    create(&*store, "other", definition(json!({"type": "never"})), &agent("bot")).await.expect("a record like any other");
+    let tagged = BreadcrumbChange { add_tags: vec!["seen".into()], ..BreadcrumbChange::default() };
+    change(&*store, "other", tagged, &ann()).await.expect("a person's change");
+    create(&*store, "n4", note(), &ann()).await.expect("nothing is defined");
+}
+
+async fn no_change_of_an_agent_switches_a_definition_off(store: Arc<dyn Store>) {
+    create(&*store, "def", definition(json!({"type": "never"})), &ann()).await.expect("a definition");
+    let note = || NewBreadcrumb { schema_name: Some("note.v1".into()), ..new("note", json!({})) };
+    let is_defined = async |what: &str| {
+        let refused = refusal(create(&*store, "n1", note(), &agent("bot")).await);
+        assert!(matches!(refused, BreadcrumbError::Schema { .. }), "{what}: {refused}");
+    };
+    is_defined("by a person").await;
+    let rename = BreadcrumbChange { title: Some("Renamed".into()), ..BreadcrumbChange::default() };
+    change(&*store, "def", rename, &agent("bot")).await.expect("an agent's change");
+    is_defined("after a harmless change").await;
+    let loose = json!({"defines_schema": "note.v1", "field_definitions": {}});
+    let other = BreadcrumbChange { context: Some(loose.into()), ..BreadcrumbChange::default() };
+    change(&*store, "def", other, &agent("bot")).await.expect("an agent's change");
+    let elsewhere = json!({"defines_schema": "memo.v1"});
+    let away = BreadcrumbChange { merge: Some(elsewhere.into()), ..BreadcrumbChange::default() };
+    change(&*store, "def", away, &agent("bot")).await.expect("an agent's change");
+    is_defined("after changes of its content").await;
+    change(&*store, "def", verdict(false), &ann()).await.expect("a person rejects what the agent wrote");
+    is_defined("after a rejection of an agent's version").await;
+    let found = store.breadcrumbs().definition("memo.v1", &project("p"), at(3_000)).await.expect("readable");
     assert!(found.is_none());
+    change(&*store, "def", verdict(true), &ann()).await.expect("a person approves what the agent wrote");
+    create(&*store, "n1", note(), &agent("bot")).await.expect("nothing is defined");
+    let found = store.breadcrumbs().definition("memo.v1", &project("p"), at(3_000)).await.expect("readable");
+    assert_eq!(found.expect("the approved version").schema(), "memo.v1");
 }
 
 async fn eight_writers_lose_no_update(store: Arc<dyn Store>) {

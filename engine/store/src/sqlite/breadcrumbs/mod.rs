@@ -68,8 +68,8 @@ fn has_tables(file: &Connection) -> Result<bool, StoreError> {
 }
 
 impl BreadcrumbRow {
-    /// Returns the row of `record`, whose number is `number`.
-    fn of(number: i64, record: &Breadcrumb) -> Self {
+    /// Returns the row of `record`, whose number is `number`. `defines` is the schema that it defines.
+    fn of(number: i64, record: &Breadcrumb, defines: Option<String>) -> Self {
         Self {
             number,
             id: record.id.clone(),
@@ -78,7 +78,7 @@ impl BreadcrumbRow {
             visibility: record.visibility,
             sensitivity: record.sensitivity,
             schema_name: record.schema_name.clone(),
-            defines: Definition::defined_by(record),
+            defines,
             version: record.version,
             read_count: record.read_count,
             ends: record.ttl.map(Timestamp::as_micros),
@@ -189,6 +189,20 @@ impl BreadcrumbRow {
             serde_json::from_str(&text).map_err(|error| damaged(format!("breadcrumb {}: {error}", self.id)))?;
         read.breadcrumb.read_count = self.read_count;
         Ok(read)
+    }
+
+    /// Returns the version whose definition counts. The first records lack it: their newest version counts, if one does.
+    fn defines_by(&self, newest: &BreadcrumbVersion) -> Option<u64> {
+        newest.defines_by.or_else(|| self.defines.as_ref().map(|_| self.version))
+    }
+
+    /// Returns the definition of the record that counts, with the moment of its version; `None` if it defines nothing.
+    fn definition(&self, file: &Connection) -> Result<Option<(Definition, Timestamp)>, StoreError> {
+        let newest = self.version(file, self.version)?;
+        let Some(version) = self.defines_by(&newest) else { return Ok(None) };
+        let record = self.version(file, version)?.breadcrumb;
+        let definition = Definition::read(&record).map_err(|error| damaged(format!("breadcrumb {}: {error}", self.id)))?;
+        Ok(Some((definition, record.updated_at)))
     }
 
     /// Returns the newest version of the record.
@@ -346,18 +360,20 @@ fn definition(file: &Connection, schema: &str, project: &ProjectId, now: Timesta
     }
     let mut statement = file.prepare_cached(&format!("SELECT {COLUMNS} FROM breadcrumbs WHERE defines = ?1"))?;
     let mut rows = statement.query([schema])?;
-    let mut best: Option<BreadcrumbRow> = None;
+    let mut best = None;
     while let Some(row) = rows.next()? {
         let row = BreadcrumbRow::read(row)?;
         let counts = row.project == *project || row.visibility == Visibility::Public;
-        let rank = |row: &BreadcrumbRow| (row.project == *project, row.updated, row.number);
-        if counts
-            && row.ends.is_none_or(|ends| ends > now.as_micros())
-            && best.as_ref().is_none_or(|best| rank(best) < rank(&row))
-        {
-            best = Some(row);
+        if !counts || row.ends.is_some_and(|ends| ends <= now.as_micros()) {
+            continue;
+        }
+        let Some((definition, since)) = row.definition(file)? else {
+            return Err(damaged(format!("breadcrumb {} has no definition of {schema}", row.id)));
+        };
+        let rank = (row.project == *project, since, row.number);
+        if best.as_ref().is_none_or(|(best, _)| *best < rank) {
+            best = Some((rank, definition));
         }
     }
-    let Some(best) = best else { return Ok(None) };
-    Definition::read(&best.newest(file)?).map(Some).map_err(|error| damaged(format!("breadcrumb {}: {error}", best.id)))
+    Ok(best.map(|(_, definition)| definition))
 }

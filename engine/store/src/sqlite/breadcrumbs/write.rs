@@ -1,7 +1,7 @@
 //! One write of a breadcrumb: judged against the newest version, then written.
 
-use baton_breadcrumb::{BreadcrumbError, changed, created, is_gone};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Verdict, Viewer};
+use baton_breadcrumb::{BreadcrumbError, Definition, changed, created, is_gone};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Viewer};
 use baton_types::id::{BreadcrumbId, ContentHash};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -75,8 +75,10 @@ fn create(file: &Connection, creation: &Creation) -> Result<Result<Written, Brea
     totals.save(file)?;
     let number: i64 =
         file.prepare_cached("SELECT coalesce(max(breadcrumb), 0) + 1 FROM breadcrumbs")?.query_row([], |row| row.get(0))?;
-    write_version(file, number, &record, None, key, request)?;
-    Ok(Ok(Written { breadcrumb: record, repeated: false }))
+    let defines_by = Definition::counting(&record, None);
+    let made = BreadcrumbVersion { breadcrumb: record, verdict: None, defines_by };
+    write_version(file, number, &made, None, key, request)?;
+    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
 }
 
 fn change(file: &Connection, update: &Update) -> Result<Result<Written, BreadcrumbError>, StoreError> {
@@ -92,7 +94,8 @@ fn change(file: &Connection, update: &Update) -> Result<Result<Written, Breadcru
     if let Some(expected) = expected.filter(|expected| *expected != row.version) {
         return Ok(Err(BreadcrumbError::VersionMismatch { expected, found: row.version }));
     }
-    let current = row.newest(file)?;
+    let newest = row.version(file, row.version)?;
+    let (defined_by, current) = (row.defines_by(&newest), newest.breadcrumb);
     let definition = match &current.schema_name {
         Some(schema) => definition(file, schema, &current.project, *at)?,
         None => None,
@@ -102,8 +105,10 @@ fn change(file: &Connection, update: &Update) -> Result<Result<Written, Breadcru
         Err(refused) => return Ok(Err(refused)),
     };
     remove_tags(file, row.number, &current)?;
-    write_version(file, row.number, &record, change.verdict.clone(), key, request)?;
-    Ok(Ok(Written { breadcrumb: record, repeated: false }))
+    let defines_by = Definition::counting(&record, Some((&current, defined_by)));
+    let made = BreadcrumbVersion { breadcrumb: record, verdict: change.verdict.clone(), defines_by };
+    write_version(file, row.number, &made, row.defines, key, request)?;
+    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
 }
 
 fn read(
@@ -162,20 +167,25 @@ fn request_hash(request: &impl Serialize) -> ContentHash {
     ContentHash::of(&serde_json::to_vec(request).expect("the parts of a request serialise"))
 }
 
-/// Writes a version of a record, and everything by which it is found.
+/// Writes a version of a record, and everything by which it is found. `defined` is the schema that the record defined before.
 fn write_version(
     file: &Connection,
     number: i64,
-    record: &Breadcrumb,
-    verdict: Option<Verdict>,
+    made: &BreadcrumbVersion,
+    defined: Option<String>,
     key: Option<String>,
     request: ContentHash,
 ) -> Result<(), StoreError> {
-    let stored = BreadcrumbVersion { breadcrumb: record.clone(), verdict };
-    let text = serde_json::to_string(&stored).expect("a record has only string keys and always serialises");
+    let record = &made.breadcrumb;
+    let defines = match made.defines_by {
+        Some(version) if version == record.version => Definition::read(record).ok().map(|read| read.schema().to_owned()),
+        Some(_earlier) => defined,
+        None => None,
+    };
+    let text = serde_json::to_string(made).expect("a record has only string keys and always serialises");
     file.prepare_cached("INSERT INTO breadcrumb_versions (breadcrumb, version, record, checksum) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![number, to_sql(record.version), text, version_checksum(number, record.version, &text)])?;
-    BreadcrumbRow::of(number, record).save(file)?;
+    BreadcrumbRow::of(number, record, defines).save(file)?;
     let mut tags = file.prepare_cached("INSERT INTO breadcrumb_tags (tag, breadcrumb) VALUES (?1, ?2)")?;
     for tag in &record.tags {
         tags.execute(params![tag, number])?;
