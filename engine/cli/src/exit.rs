@@ -138,7 +138,7 @@ impl Failure {
     }
 
     /// Returns the fault of JSON from the command line. `what` names it.
-    pub(crate) fn json(what: &str, error: &JsonError) -> Self {
+    pub(crate) fn of_json(what: &str, error: &JsonError) -> Self {
         Self::Usage(match error {
             JsonError::Unreadable(error) => format!("{what} is not JSON: {error}. A text needs quotes, as in '\"paid\"'"),
             JsonError::NoValue { .. } => format!("{what} cannot be used: {error}"),

@@ -211,7 +211,7 @@ fn approval(args: &AnswerArgs, typed: Option<&str>, schema: &Json, place: &Place
             }
             None => input.clone(),
         };
-        answer["input"] = json::read(&text).map_err(|error| Failure::json("--input", &error))?;
+        answer["input"] = json::read(&text).map_err(|error| Failure::of_json("--input", &error))?;
     }
     if !args.also.is_empty() {
         answer["class"] = args.also.iter().map(|text| condition(text)).collect::<Result<Value, _>>()?;
@@ -230,7 +230,7 @@ fn condition(text: &str) -> Result<Value, Failure> {
     Ok(match value.strip_suffix('*') {
         Some(prefix) => json!({"pointer": pointer, "prefix": prefix}),
         None => {
-            let value = json::read_or_text(value).map_err(|error| Failure::json(&format!("--also {text}"), &error))?;
+            let value = json::read_or_text(value).map_err(|error| Failure::of_json(&format!("--also {text}"), &error))?;
             json!({"pointer": pointer, "equals": value})
         }
     })
@@ -240,7 +240,7 @@ fn condition(text: &str) -> Result<Value, Failure> {
 fn given(args: &AnswerArgs, typed: Option<&str>, schema: &Json) -> Result<Option<Value>, Failure> {
     let unfit = |reason: String| Failure::Usage(format!("the answer does not fit the question: {reason}"));
     if let Some(text) = &args.json {
-        let value = json::read(text).map_err(|error| Failure::json("--json", &error))?;
+        let value = json::read(text).map_err(|error| Failure::of_json("--json", &error))?;
         question::check(schema, &value).map_err(unfit)?;
         return Ok(Some(value));
     }

@@ -70,7 +70,7 @@ fn result(args: &DeliverArgs) -> Result<Result<Json, String>, Failure> {
         return Ok(Err(reason.clone()));
     }
     let text = text_or_stdin(args.result.clone().unwrap_or_default(), "the result is empty")?;
-    Json::parse(&text).map(Ok).map_err(|error| Failure::json("the result", &error))
+    Json::parse(&text).map(Ok).map_err(|error| Failure::of_json("the result", &error))
 }
 
 /// Returns the only suspended call of the run that `target` names.

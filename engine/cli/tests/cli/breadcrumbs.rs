@@ -116,7 +116,11 @@ fn a_secret_record_is_shown_to_its_person_alone() {
 fn wrong_records_are_refused_with_the_cure() {
     let folder = Folder::new();
     for (arguments, reason) in [
-        (&["create", "--title", "x", "--context", "{"][..], "the context is not JSON"),
+        (
+            &["create", "--title", "x", "--context", r#"{"n": 1e400}"#][..],
+            "the context cannot be used: the number 1e400 is out of range",
+        ),
+        (&["create", "--title", "x", "--context", "{"], "the context is not JSON"),
         (&["create", "--title", " "], "title: it is empty"),
         (&["create", "--title", "x", "--tag", "two words"], "white space"),
         (&["create", "--title", "x", "--ttl", "tomorrow"], "expected a moment"),
@@ -129,6 +133,11 @@ fn wrong_records_are_refused_with_the_cure() {
     crumb(&folder, &["update", &id]).exits(2).tells("nothing is to be changed");
     crumb(&folder, &["update", &id, "--merge", "[]"]).exits(2).tells("expected an object to merge");
 }
+    let lost = r#"{"n": "\ud800"}"#;
+    crumb(&folder, &["update", &id, "--merge", lost])
+        .exits(2)
+        .tells("the values for the context cannot be used: half a surrogate pair");
+    assert_eq!(json_of(&folder, &["show", &id, "--full"])["version"], json!(1));
 
 #[test]
 fn a_folder_is_imported_as_often_as_one_likes() {

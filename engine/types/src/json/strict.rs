@@ -52,9 +52,12 @@ impl JsonError {
 
 /// Reads a text from outside.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
-    serde_json::from_str::<&RawValue>(text)?;
-    check(text)?;
-    Ok(serde_json::from_str(text)?)
+    let read = serde_json::from_str(text);
+    // The places in errors of the raw reader are less exact.
+    if read.is_ok() || serde_json::from_str::<&RawValue>(text).is_ok() {
+        check(text)?;
+    }
+    Ok(read?)
 }
 
 /// Reads a text from outside that is JSON, or else stands for itself. JSON that is no value is refused.

@@ -166,7 +166,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 /// Returns the JSON in `text`, in a file or on standard input.
 fn json_given(place: &Place, text: String, what: &str) -> Result<Json, Failure> {
     let text = given_text(place, text, &format!("{what}: there is no JSON"))?;
-    Json::parse(&text).map_err(|error| Failure::json(what, &error))
+    Json::parse(&text).map_err(|error| Failure::of_json(what, &error))
 }
 
 /// Creates a record.

@@ -150,7 +150,7 @@ fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>)
                     None => text.to_owned(),
                 },
             };
-            json::read(&text).map_err(|error| Failure::json("the input", &error))?
+            json::read(&text).map_err(|error| Failure::of_json("the input", &error))?
         }
     };
     for (name, property) in properties {
@@ -180,7 +180,7 @@ fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>)
 
 /// Parses JSON, and returns any other text as a string, so that the schema's own message names the expected type.
 fn parsed(name: &str, text: &str) -> Result<Value, Failure> {
-    json::read_or_text(text).map_err(|error| Failure::json(&format!("the parameter {name}"), &error))
+    json::read_or_text(text).map_err(|error| Failure::of_json(&format!("the parameter {name}"), &error))
 }
 
 fn refuse_input(tool: &Tool, faults: &[baton_types::schema::SchemaFault], place: &Place) -> Result<Exit, Failure> {
