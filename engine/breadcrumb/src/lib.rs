@@ -25,7 +25,6 @@ pub use bounds::{MAX_CONTEXT_BYTES, MAX_DEPTH, MAX_TAGS};
 pub use change::{changed, created};
 pub use definition::{DEFINITION_SCHEMA, Definition};
 pub use ttl::is_gone;
-pub use words::searched_text;
 
 /// Why a record was not created, changed or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,8 +92,7 @@ pub fn context_for_models(context: &Json, hints: Option<&Json>) -> (Value, Optio
 
 /// Returns the view of a record for models. Its own hints count, else those of the definition of its schema.
 pub fn view(record: &Breadcrumb, definition: Option<&Definition>) -> ModelView {
-    let hints = record.llm_hints.as_ref().or_else(|| definition.and_then(Definition::hints));
-    let (context, warning) = context_for_models(&record.context, hints);
+    let (context, warning) = context_for_models(&record.context, hints_of(record, definition));
     let mut view = json!({"id": record.id, "title": record.title});
     let fields = view.as_object_mut().expect("it was made as an object");
     let texts = [
@@ -104,6 +102,32 @@ pub fn view(record: &Breadcrumb, definition: Option<&Definition>) -> ModelView {
     ];
     for (name, text) in texts {
         fields.extend(text.as_ref().map(|text| (name.to_owned(), json!(text))));
+/// Returns what is wrong with the hints of a record, as its readers would meet it. The hints of a definition are for other contexts, so
+/// only their form is checked.
+pub fn hint_warning(record: &Breadcrumb) -> Option<String> {
+    let hints = record.llm_hints.as_ref()?;
+    match record.schema_name.as_deref() {
+        Some(DEFINITION_SCHEMA) => hints::fault(hints),
+        _ => hints::applied(&record.context, hints).1,
+    }
+}
+
+/// Returns the texts of a record's context that a search looks through. Fields that hints exclude are not among them: an agent that
+/// guesses a word would learn whether the record has it.
+pub fn searched_text(record: &Breadcrumb, definition: Option<&Definition>) -> String {
+    let context = record.context.value();
+    let visible = match hints_of(record, definition) {
+        Some(hints) => hints::without_excluded(context, hints),
+        None => context,
+    };
+    words::of_value(&visible)
+}
+
+/// Returns the hints that count for a record: its own, else those of the definition of its schema.
+fn hints_of<'a>(record: &'a Breadcrumb, definition: Option<&'a Definition>) -> Option<&'a Json> {
+    record.llm_hints.as_ref().or_else(|| definition.and_then(Definition::hints))
+}
+
     }
     fields.insert("tags".to_owned(), json!(record.tags));
     fields.insert("context".to_owned(), context);

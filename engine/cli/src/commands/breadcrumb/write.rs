@@ -1,5 +1,6 @@
 //! `breadcrumb create`, `update`, `approve` and `reject`.
 
+use baton_breadcrumb::hint_warning;
 use baton_store::{Creation, Update, Written};
 use baton_types::breadcrumb::{BreadcrumbChange, NewBreadcrumb, Sensitivity, TtlConfig, Verdict, Visibility};
 use baton_types::json::Json;
@@ -13,18 +14,19 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::style;
 use crate::terminal;
-use crate::text::text;
+use crate::text::{Text, text};
 
 /// Fields that a creation and a change can set alike.
 #[derive(Debug, Args)]
 struct Fields {
-    /// Purpose of the record
+    /// Purpose of the record. `update --description ''` removes it
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// A version for people, such as 1.2.0
     #[arg(long, value_name = "VERSION")]
     semantic_version: Option<String>,
-    /// Changes to the context for models: JSON with `exclude`, `transform` and `mode`, @FILE, or - for standard input
+    /// Changes to the context for models: JSON with `exclude`, `transform` and `mode`, @FILE, or - for standard input. `update --hints
+    /// null` removes them
     #[arg(long, value_name = "JSON")]
     hints: Option<String>,
     /// Readers of the record [default: team]
@@ -232,15 +234,19 @@ async fn perform(
     report(store.breadcrumbs().change(update).await.map_err(Failure::of_store)?, place)
 }
 
-/// Prints the version that a write made.
+/// Prints the version that a write made, and warns of hints that cannot be followed.
 fn report(written: Written, place: &Place) -> Result<Exit, Failure> {
     let Written { breadcrumb, repeated } = written;
     if place.screen.is_text() {
         let again = if repeated { " (made by an earlier write with this key)" } else { "" };
         place.screen.text(&text!("{} version {}{again}", style::name(&breadcrumb.id), breadcrumb.version))?;
+    let warning = hint_warning(&breadcrumb);
     } else {
         let (id, version, tags) = (&breadcrumb.id, breadcrumb.version, &breadcrumb.tags);
-        place.screen.json(&json!({"id": id, "version": version, "tags": tags, "repeated": repeated}))?;
+        place.screen.json(&json!({"id": id, "version": version, "tags": tags, "repeated": repeated, "warning": warning}))?;
+        if let Some(warning) = warning {
+            place.screen.tell(&text!("{} {}", style::faint("warning:"), Text::line(&warning)));
+        }
     }
     Ok(Exit::Done)
 }

@@ -255,7 +255,7 @@ impl Totals {
 }
 
 /// Files the words of a record in place of those that it had.
-fn index_words(file: &Connection, number: i64, record: &Breadcrumb) -> Result<(), StoreError> {
+fn index_words(file: &Connection, number: i64, record: &Breadcrumb, definition: Option<&Definition>) -> Result<(), StoreError> {
     file.prepare_cached(
         "INSERT OR REPLACE INTO breadcrumb_words (rowid, title, description, tags, context) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
@@ -264,7 +264,7 @@ fn index_words(file: &Connection, number: i64, record: &Breadcrumb) -> Result<()
         record.title,
         record.description.as_deref().unwrap_or_default(),
         record.tags.join(" "),
-        searched_text(&record.context.value())
+        searched_text(record, definition)
     ])?;
     Ok(())
 }

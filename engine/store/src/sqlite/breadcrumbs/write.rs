@@ -77,7 +77,7 @@ fn create(file: &Connection, creation: &Creation) -> Result<Result<Written, Brea
         file.prepare_cached("SELECT coalesce(max(breadcrumb), 0) + 1 FROM breadcrumbs")?.query_row([], |row| row.get(0))?;
     let defines_by = Definition::counting(&record, None);
     let made = BreadcrumbVersion { breadcrumb: record, verdict: None, defines_by };
-    write_version(file, number, &made, None, key, request)?;
+    write_version(file, number, &made, definition.as_ref(), None, key, request)?;
     Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
 }
 
@@ -107,7 +107,7 @@ fn change(file: &Connection, update: &Update) -> Result<Result<Written, Breadcru
     remove_tags(file, row.number, &current)?;
     let defines_by = Definition::counting(&record, Some((&current, defined_by)));
     let made = BreadcrumbVersion { breadcrumb: record, verdict: change.verdict.clone(), defines_by };
-    write_version(file, row.number, &made, row.defines, key, request)?;
+    write_version(file, row.number, &made, definition.as_ref(), row.defines, key, request)?;
     Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
 }
 
@@ -167,7 +167,8 @@ fn request_hash(request: &impl Serialize) -> ContentHash {
     ContentHash::of(&serde_json::to_vec(request).expect("the parts of a request serialise"))
 }
 
-/// Writes a version of a record, and everything by which it is found. `defined` is the schema that the record defined before.
+/// Writes a version of a record, and everything by which it is found. `definition` is that of
+/// its schema, and `defined` the schema that the record itself defined before.
 fn write_version(
     file: &Connection,
     number: i64,
@@ -190,7 +191,7 @@ fn write_version(
     for tag in &record.tags {
         tags.execute(params![tag, number])?;
     }
-    index_words(file, number, record)?;
+    index_words(file, number, record, definition)?;
     let mut totals = Totals::load(file)?;
     totals.versions += 1;
     if let Some(key) = key {
@@ -212,6 +213,7 @@ fn write_version(
 fn remove_tags(file: &Connection, number: i64, record: &Breadcrumb) -> Result<(), StoreError> {
     let mut tags = file.prepare_cached("DELETE FROM breadcrumb_tags WHERE tag = ?1 AND breadcrumb = ?2")?;
     record.tags.iter().try_for_each(|tag| tags.execute(params![tag, number]).map(drop)).map_err(StoreError::from)
+    definition: Option<&Definition>,
 }
 
 /// Removes a few records that have ended.
