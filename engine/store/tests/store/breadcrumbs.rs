@@ -27,6 +27,8 @@ promises!(
     tags_are_added_and_removed,
     a_judgement_sets_the_tags_of_its_state,
     no_agent_forges_an_approval_or_a_route,
+    only_a_verdict_sets_its_tags,
+    an_empty_text_and_null_remove_a_field,
     a_change_by_an_agent_ends_the_approval,
     every_kind_of_end_ends_a_record,
     hostile_records_are_refused_with_the_bound,
@@ -299,14 +301,45 @@ async fn no_agent_forges_an_approval_or_a_route(store: Arc<dyn Store>) {
     }
     assert_eq!(find(&*store, "r1", &ann().viewer).await.map(|record| record.version), Some(1), "no refusal wrote anything");
     // A person sets what an agent may not, and the agent cannot take it away.
-    let routes = BreadcrumbChange {
-        tags: Some(vec!["session:1".into(), "rejected".into(), "note".into()]),
-        ..BreadcrumbChange::default()
-    };
+    let routes = BreadcrumbChange { tags: Some(vec!["session:1".into(), "note".into()]), ..BreadcrumbChange::default() };
     change(&*store, "r1", routes, &ann()).await.expect("a person routes");
     let strip = BreadcrumbChange { tags: Some(Vec::new()), remove_tags: vec!["rejected".into()], ..BreadcrumbChange::default() };
     assert_eq!(change(&*store, "r1", strip, &bot).await.expect("a change").tags, ["rejected", "session:1"]);
 }
+async fn only_a_verdict_sets_its_tags(store: Arc<dyn Store>) {
+    create(&*store, "r1", new("one", json!({})), &ann()).await.expect("new");
+    for tag in ["approved", "validated", "REJECTED"] {
+        let content = NewBreadcrumb { tags: vec![tag.into()], ..new("forged", json!({})) };
+        assert!(matches!(refusal(create(&*store, "r2", content, &ann()).await), BreadcrumbError::NotAllowed(_)), "{tag}");
+        let add = BreadcrumbChange { add_tags: vec![tag.into()], ..BreadcrumbChange::default() };
+        assert!(matches!(refusal(change(&*store, "r1", add, &ann()).await), BreadcrumbError::NotAllowed(_)), "{tag}");
+    }
+    change(&*store, "r1", verdict(true), &ann()).await.expect("a person approves");
+    let all = ["approved", "q3", "validated"].map(str::to_owned).to_vec();
+    let same = BreadcrumbChange { tags: Some(all.clone()), ..BreadcrumbChange::default() };
+    assert_eq!(change(&*store, "r1", same, &ann()).await.expect("tags that it has").tags, all);
+    let fewer = BreadcrumbChange { tags: Some(vec!["q3".into()]), ..BreadcrumbChange::default() };
+    assert_eq!(change(&*store, "r1", fewer, &ann()).await.expect("a person withdraws the approval").tags, ["q3"]);
+}
+
+async fn an_empty_text_and_null_remove_a_field(store: Arc<dyn Store>) {
+    let content = NewBreadcrumb {
+        description: Some("what for".into()),
+        semantic_version: Some("1.0.0".into()),
+        llm_hints: Some(json!({"exclude": ["a"]}).into()),
+        ..new("one", json!({}))
+    };
+    create(&*store, "r1", content, &ann()).await.expect("new");
+    let clear = BreadcrumbChange {
+        description: Some(String::new()),
+        semantic_version: Some(String::new()),
+        llm_hints: Some(Json::null()),
+        ..BreadcrumbChange::default()
+    };
+    let cleared = change(&*store, "r1", clear, &ann()).await.expect("a change");
+    assert_eq!((cleared.description, cleared.semantic_version, cleared.llm_hints), (None, None, None));
+}
+
 
 async fn a_change_by_an_agent_ends_the_approval(store: Arc<dyn Store>) {
     create(&*store, "r1", new("one", json!({"n": 1})), &agent("bot")).await.expect("new");
@@ -386,6 +419,8 @@ async fn hostile_records_are_refused_with_the_bound(store: Arc<dyn Store>) {
         (NewBreadcrumb { tags: (0..65).map(|n| format!("t{n}")).collect(), ..new("tags", json!({})) }, "64 at most"),
         (NewBreadcrumb { tags: vec!["x".repeat(129)], ..new("tags", json!({})) }, "128 is the most"),
         (NewBreadcrumb { tags: vec!["a b".into()], ..new("tags", json!({})) }, "white space"),
+        (NewBreadcrumb { tags: vec!["draft\u{200b}".into()], ..new("tags", json!({})) }, "invisible character"),
+        (NewBreadcrumb { tags: vec!["\u{202e}tfard".into()], ..new("tags", json!({})) }, "invisible character"),
         (NewBreadcrumb { tags: vec!["a\u{1b}[2J".into()], ..new("tags", json!({})) }, "control character"),
         (NewBreadcrumb { tags: vec![String::new()], ..new("tags", json!({})) }, "empty"),
         (new("", json!({})), "empty"),

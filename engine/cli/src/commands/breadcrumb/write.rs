@@ -156,6 +156,9 @@ pub(super) struct UpdateArgs {
 pub(super) struct VerdictArgs {
     /// The breadcrumb: its id or the beginning of its id
     id: String,
+    /// The version that is judged. If the record has another version, nothing changes
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
     /// The reason, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -219,7 +222,7 @@ pub(super) async fn update(args: UpdateArgs, place: &Place) -> Result<Exit, Fail
 /// Approves or rejects a record.
 pub(super) async fn judge(args: VerdictArgs, approved: bool, place: &Place) -> Result<Exit, Failure> {
     let verdict = Some(Verdict { approved, reason: args.reason });
-    perform(&args.id, BreadcrumbChange { verdict, ..BreadcrumbChange::default() }, None, None, place).await
+    perform(&args.id, BreadcrumbChange { verdict, ..BreadcrumbChange::default() }, args.if_version, None, place).await
 }
 
 async fn perform(
