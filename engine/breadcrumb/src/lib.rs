@@ -11,6 +11,7 @@ mod bounds;
 mod change;
 mod definition;
 mod hints;
+mod import;
 mod tags;
 mod ttl;
 mod words;
@@ -24,6 +25,7 @@ pub use access::{Access, Author, may_read, may_write};
 pub use bounds::{MAX_CONTEXT_BYTES, MAX_DEPTH, MAX_TAGS};
 pub use change::{changed, created};
 pub use definition::{DEFINITION_SCHEMA, Definition};
+pub use import::import;
 pub use ttl::is_gone;
 
 /// Why a record was not created, changed or read.
@@ -40,6 +42,17 @@ pub enum BreadcrumbError {
     VersionMismatch {
         /// The version that the writer knows.
         expected: u64,
+        /// The version that the record has.
+        found: u64,
+    },
+    /// An imported file and its record were both changed.
+    #[error(
+        "conflict: the file and its record were both changed since the last import, which made version {imported}; the record has version \
+         {found}. `import --replace` replaces the record"
+    )]
+    ImportConflict {
+        /// The version that the last import made.
+        imported: u64,
         /// The version that the record has.
         found: u64,
     },
@@ -90,18 +103,6 @@ pub fn context_for_models(context: &Json, hints: Option<&Json>) -> (Value, Optio
     }
 }
 
-/// Returns the view of a record for models. Its own hints count, else those of the definition of its schema.
-pub fn view(record: &Breadcrumb, definition: Option<&Definition>) -> ModelView {
-    let (context, warning) = context_for_models(&record.context, hints_of(record, definition));
-    let mut view = json!({"id": record.id, "title": record.title});
-    let fields = view.as_object_mut().expect("it was made as an object");
-    let texts = [
-        ("schema_name", &record.schema_name),
-        ("description", &record.description),
-        ("semantic_version", &record.semantic_version),
-    ];
-    for (name, text) in texts {
-        fields.extend(text.as_ref().map(|text| (name.to_owned(), json!(text))));
 /// Returns what is wrong with the hints of a record, as its readers would meet it. The hints of a definition are for other contexts, so
 /// only their form is checked.
 pub fn hint_warning(record: &Breadcrumb) -> Option<String> {
@@ -128,6 +129,18 @@ fn hints_of<'a>(record: &'a Breadcrumb, definition: Option<&'a Definition>) -> O
     record.llm_hints.as_ref().or_else(|| definition.and_then(Definition::hints))
 }
 
+/// Returns the view of a record for models. Its own hints count, else those of the definition of its schema.
+pub fn view(record: &Breadcrumb, definition: Option<&Definition>) -> ModelView {
+    let (context, warning) = context_for_models(&record.context, hints_of(record, definition));
+    let mut view = json!({"id": record.id, "title": record.title});
+    let fields = view.as_object_mut().expect("it was made as an object");
+    let texts = [
+        ("schema_name", &record.schema_name),
+        ("description", &record.description),
+        ("semantic_version", &record.semantic_version),
+    ];
+    for (name, text) in texts {
+        fields.extend(text.as_ref().map(|text| (name.to_owned(), json!(text))));
     }
     fields.insert("tags".to_owned(), json!(record.tags));
     fields.insert("context".to_owned(), context);

@@ -31,7 +31,7 @@ pub(crate) fn of_new(tags: &[String], by: &Author) -> Result<Vec<String>, Breadc
 /// Refuses a tag that `by` may not set.
 fn check_new(tag: &str, by: &Author) -> Result<(), BreadcrumbError> {
     if by.viewer.is_model() {
-        tags.iter().try_for_each(|tag| check_for_model(tag, by))?;
+        return check_for_model(tag, by);
     }
     if is_verdict(tag) {
         let reason =
@@ -49,9 +49,8 @@ pub(crate) fn after(before: &[String], change: &BreadcrumbChange, by: &Author) -
     tags.retain(|tag| !change.remove_tags.contains(tag));
     tags.iter().filter(|tag| !before.contains(tag)).try_for_each(|tag| check_new(tag, by))?;
     if by.viewer.is_model() {
-        tags.iter().filter(|tag| !before.contains(tag)).try_for_each(|tag| check_for_model(tag, by))?;
         tags.extend(before.iter().filter(|tag| check_for_model(tag, by).is_err()).cloned());
-        tags.retain(|tag| !is_one_of(tag, &APPROVED));
+        tags.retain(|tag| !is_approval(tag));
     }
     Ok(normalized(tags))
 }
@@ -68,6 +67,7 @@ pub(crate) fn judged(before: &[String], verdict: &Verdict) -> Vec<String> {
     }
     normalized(tags)
 }
+
 /// Whether only a verdict sets `tag`.
 fn is_verdict(tag: &str) -> bool {
     is_approval(tag) || is_one_of(tag, &[REJECTED])
@@ -77,7 +77,6 @@ fn is_verdict(tag: &str) -> bool {
 pub(crate) fn is_approval(tag: &str) -> bool {
     is_one_of(tag, &APPROVED)
 }
-
 
 /// Whether a person approved the record with these tags.
 pub(crate) fn are_approved(tags: &[String]) -> bool {

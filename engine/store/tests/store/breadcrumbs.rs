@@ -148,8 +148,6 @@ async fn a_key_creates_one_record_and_belongs_to_one_write(store: Arc<dyn Store>
     let other = store.breadcrumbs().create(keyed("r3", "other", "p")).await.expect_err("another write");
     assert!(matches!(other, StoreError::Breadcrumb(BreadcrumbError::KeyConflict(key)) if key == "k"));
     store.breadcrumbs().create(keyed("r4", "other", "q")).await.expect("a key belongs to a project");
-    let record = store.breadcrumbs().keyed(&project("p"), "k", at(3_000)).await.expect("readable").expect("there");
-    assert_eq!(record.id, BreadcrumbId::new("r1"));
     assert_eq!(store.breadcrumbs().ids("r", &ann().viewer, 9, at(3_000)).await.expect("readable").len(), 2);
 }
 
@@ -303,9 +301,11 @@ async fn no_agent_forges_an_approval_or_a_route(store: Arc<dyn Store>) {
     // A person sets what an agent may not, and the agent cannot take it away.
     let routes = BreadcrumbChange { tags: Some(vec!["session:1".into(), "note".into()]), ..BreadcrumbChange::default() };
     change(&*store, "r1", routes, &ann()).await.expect("a person routes");
+    change(&*store, "r1", verdict(false), &ann()).await.expect("a person rejects");
     let strip = BreadcrumbChange { tags: Some(Vec::new()), remove_tags: vec!["rejected".into()], ..BreadcrumbChange::default() };
     assert_eq!(change(&*store, "r1", strip, &bot).await.expect("a change").tags, ["rejected", "session:1"]);
 }
+
 async fn only_a_verdict_sets_its_tags(store: Arc<dyn Store>) {
     create(&*store, "r1", new("one", json!({})), &ann()).await.expect("new");
     for tag in ["approved", "validated", "REJECTED"] {
@@ -339,7 +339,6 @@ async fn an_empty_text_and_null_remove_a_field(store: Arc<dyn Store>) {
     let cleared = change(&*store, "r1", clear, &ann()).await.expect("a change");
     assert_eq!((cleared.description, cleared.semantic_version, cleared.llm_hints), (None, None, None));
 }
-
 
 async fn a_change_by_an_agent_ends_the_approval(store: Arc<dyn Store>) {
     create(&*store, "r1", new("one", json!({"n": 1})), &agent("bot")).await.expect("new");
@@ -419,9 +418,9 @@ async fn hostile_records_are_refused_with_the_bound(store: Arc<dyn Store>) {
         (NewBreadcrumb { tags: (0..65).map(|n| format!("t{n}")).collect(), ..new("tags", json!({})) }, "64 at most"),
         (NewBreadcrumb { tags: vec!["x".repeat(129)], ..new("tags", json!({})) }, "128 is the most"),
         (NewBreadcrumb { tags: vec!["a b".into()], ..new("tags", json!({})) }, "white space"),
+        (NewBreadcrumb { tags: vec!["a\u{1b}[2J".into()], ..new("tags", json!({})) }, "control character"),
         (NewBreadcrumb { tags: vec!["draft\u{200b}".into()], ..new("tags", json!({})) }, "invisible character"),
         (NewBreadcrumb { tags: vec!["\u{202e}tfard".into()], ..new("tags", json!({})) }, "invisible character"),
-        (NewBreadcrumb { tags: vec!["a\u{1b}[2J".into()], ..new("tags", json!({})) }, "control character"),
         (NewBreadcrumb { tags: vec![String::new()], ..new("tags", json!({})) }, "empty"),
         (new("", json!({})), "empty"),
         (new("two\nlines", json!({})), "line break"),

@@ -240,16 +240,16 @@ async fn perform(
 /// Prints the version that a write made, and warns of hints that cannot be followed.
 fn report(written: Written, place: &Place) -> Result<Exit, Failure> {
     let Written { breadcrumb, repeated } = written;
+    let warning = hint_warning(&breadcrumb);
     if place.screen.is_text() {
         let again = if repeated { " (made by an earlier write with this key)" } else { "" };
         place.screen.text(&text!("{} version {}{again}", style::name(&breadcrumb.id), breadcrumb.version))?;
-    let warning = hint_warning(&breadcrumb);
-    } else {
-        let (id, version, tags) = (&breadcrumb.id, breadcrumb.version, &breadcrumb.tags);
-        place.screen.json(&json!({"id": id, "version": version, "tags": tags, "repeated": repeated, "warning": warning}))?;
         if let Some(warning) = warning {
             place.screen.tell(&text!("{} {}", style::faint("warning:"), Text::line(&warning)));
         }
+    } else {
+        let (id, version, tags) = (&breadcrumb.id, breadcrumb.version, &breadcrumb.tags);
+        place.screen.json(&json!({"id": id, "version": version, "tags": tags, "repeated": repeated, "warning": warning}))?;
     }
     Ok(Exit::Done)
 }

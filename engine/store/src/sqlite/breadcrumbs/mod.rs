@@ -9,7 +9,7 @@ mod search;
 mod verify;
 mod write;
 
-use baton_breadcrumb::{Access, Definition, is_gone, may_read, searched_text};
+use baton_breadcrumb::{Access, Definition, may_read, searched_text};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Sensitivity, Viewer, Visibility};
 use baton_types::id::{BreadcrumbId, ContentHash, ProjectId};
 use baton_types::principal::Principal;
@@ -344,13 +344,6 @@ fn key_row(file: &Connection, key: &str) -> Result<Option<(i64, u64, ContentHash
             }
         }
     }
-}
-
-/// See [`crate::Breadcrumbs::keyed`].
-fn keyed(file: &Connection, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
-    let Some((number, ..)) = key_row(file, &scoped(project, key))? else { return Ok(None) };
-    let record = BreadcrumbRow::load(file, number)?.newest(file)?;
-    Ok(Some(record).filter(|record| !is_gone(record, now)))
 }
 
 /// See [`crate::Breadcrumbs::definition`]. The newest that the project has, else the newest public one.

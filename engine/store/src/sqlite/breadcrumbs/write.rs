@@ -1,7 +1,7 @@
 //! One write of a breadcrumb: judged against the newest version, then written.
 
 use baton_breadcrumb::{BreadcrumbError, Definition, changed, created, is_gone};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Viewer};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbVersion, Viewer};
 use baton_types::id::{BreadcrumbId, ContentHash};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -24,6 +24,8 @@ pub(crate) enum Request {
     Create(Creation),
     /// See [`crate::Breadcrumbs::change`].
     Change(Update),
+    /// See [`crate::Breadcrumbs::import`].
+    Import(Creation, bool),
     /// See [`crate::Breadcrumbs::read`].
     Read { id: BreadcrumbId, viewer: Viewer, at: Timestamp },
 }
@@ -32,7 +34,7 @@ impl Request {
     /// Returns about the number of bytes that it writes.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Self::Create(creation) => creation.new.context.text().len(),
+            Self::Create(creation) | Self::Import(creation, _) => creation.new.context.text().len(),
             Self::Change(update) => {
                 let of = |json: &Option<baton_types::json::Json>| json.as_ref().map_or(0, |json| json.text().len());
                 of(&update.change.context) + of(&update.change.merge)
@@ -45,15 +47,17 @@ impl Request {
 /// Performs a write. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be rolled back.
 pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Written, BreadcrumbError>, StoreError> {
     match request {
-        Request::Create(creation) => create(file, creation),
+        Request::Create(creation) => {
+            create(file, creation, request_hash(&("create", &creation.new, &creation.by.viewer.principal)))
+        }
+        Request::Import(creation, replaces) => import(file, creation, *replaces),
         Request::Change(update) => change(file, update),
         Request::Read { id, viewer, at } => read(file, id, viewer, *at),
     }
 }
 
-fn create(file: &Connection, creation: &Creation) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+fn create(file: &Connection, creation: &Creation, request: ContentHash) -> Result<Result<Written, BreadcrumbError>, StoreError> {
     let Creation { id, new, by, key, at } = creation;
-    let request = request_hash(&("create", new, &by.viewer.principal));
     let key = match keyed(file, creation.by.viewer.project.as_str(), key.as_deref(), request, *at)? {
         Keyed::Done(answer) => return Ok(answer),
         Keyed::New(key) => key,
@@ -79,6 +83,42 @@ fn create(file: &Connection, creation: &Creation) -> Result<Result<Written, Brea
     let made = BreadcrumbVersion { breadcrumb: record, verdict: None, defines_by };
     write_version(file, number, &made, definition.as_ref(), None, key, request)?;
     Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
+}
+
+/// The key of an import leads to the version that the last import made, and to a hash of the file as it was then.
+fn import(file: &Connection, creation: &Creation, replaces: bool) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+    let Creation { new, by, key, at, .. } = creation;
+    // Whoever imports a file: it is the same file.
+    let request = request_hash(&("import", new));
+    let filed = scoped(&by.viewer.project, key.as_deref().unwrap_or_default());
+    let Some((number, version, last)) = key_row(file, &filed)? else { return create(file, creation, request) };
+    let row = BreadcrumbRow::load(file, number)?;
+    if row.ends.is_some_and(|ends| ends <= at.as_micros()) {
+        // The creation removes what has ended.
+        return create(file, creation, request);
+    }
+    if !row.is_for(&by.viewer, *at) {
+        return Ok(Err(BreadcrumbError::Unknown(row.id)));
+    }
+    let current = row.newest(file)?;
+    if last == request {
+        return Ok(Ok(Written { breadcrumb: current, repeated: true }));
+    }
+    let imported = row.version(file, version)?.breadcrumb;
+    let wanted = match baton_breadcrumb::import(&current, &imported, new, replaces) {
+        Ok(wanted) => wanted,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if wanted == BreadcrumbChange::default() {
+        file_key(file, &filed, row.number, current.version, request)?;
+        return Ok(Ok(Written { breadcrumb: current, repeated: true }));
+    }
+    let update = Update { id: row.id, change: wanted, expected: None, by: by.clone(), key: None, at: *at };
+    let written = change(file, &update)?;
+    if let Ok(written) = &written {
+        file_key(file, &filed, row.number, written.breadcrumb.version, request)?;
+    }
+    Ok(written)
 }
 
 fn change(file: &Connection, update: &Update) -> Result<Result<Written, BreadcrumbError>, StoreError> {
@@ -173,6 +213,7 @@ fn write_version(
     file: &Connection,
     number: i64,
     made: &BreadcrumbVersion,
+    definition: Option<&Definition>,
     defined: Option<String>,
     key: Option<String>,
     request: ContentHash,
@@ -196,24 +237,24 @@ fn write_version(
     totals.versions += 1;
     if let Some(key) = key {
         totals.keys += 1;
-        file.prepare_cached(
-            "INSERT INTO breadcrumb_keys (key, breadcrumb, version, request, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            key,
-            number,
-            to_sql(record.version),
-            request.as_bytes(),
-            checksum_of(&(key.as_str(), number, record.version, request.as_bytes()))
-        ])?;
+        file_key(file, &key, number, record.version, request)?;
     }
     totals.save(file)
+}
+
+/// Lets a key lead to a version.
+fn file_key(file: &Connection, key: &str, number: i64, version: u64, request: ContentHash) -> Result<(), StoreError> {
+    let checksum = checksum_of(&(key, number, version, request.as_bytes()));
+    file.prepare_cached(
+        "INSERT OR REPLACE INTO breadcrumb_keys (key, breadcrumb, version, request, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![key, number, to_sql(version), request.as_bytes(), checksum])?;
+    Ok(())
 }
 
 fn remove_tags(file: &Connection, number: i64, record: &Breadcrumb) -> Result<(), StoreError> {
     let mut tags = file.prepare_cached("DELETE FROM breadcrumb_tags WHERE tag = ?1 AND breadcrumb = ?2")?;
     record.tags.iter().try_for_each(|tag| tags.execute(params![tag, number]).map(drop)).map_err(StoreError::from)
-    definition: Option<&Definition>,
 }
 
 /// Removes a few records that have ended.
