@@ -57,7 +57,7 @@ impl Json {
         self.0.get()
     }
 
-    /// Parses the payload into a tree. A text that an earlier version stored and that is no value is `null`.
+    /// Parses the payload into a tree. A text that an earlier version stored and that is not a value is `null`.
     pub fn value(&self) -> Value {
         serde_json::from_str(self.text()).unwrap_or(Value::Null)
     }

@@ -1,6 +1,6 @@
 //! The one check of JSON that comes from outside: from models, commands, functions, deliveries, files and the command line.
 //!
-//! A text that is valid JSON may still be no value. Readers lose a number such as `1e400` and half a surrogate pair, and of equal
+//! Valid JSON may still describe no value. Readers lose a number such as `1e400` and half a surrogate pair, and of equal
 //! keys they keep one. So a text that has one of them is refused here, before anything is decided by it.
 
 use std::borrow::Cow;
@@ -60,7 +60,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     Ok(read?)
 }
 
-/// Reads a text from outside that is JSON, or else stands for itself. JSON that is no value is refused.
+/// Reads a text from outside. A text that is not JSON becomes a string. JSON that is not a value is refused.
 pub fn read_or_text(text: &str) -> Result<Value, JsonError> {
     match read(text) {
         Err(JsonError::Unreadable(_)) => Ok(Value::from(text)),
@@ -87,7 +87,7 @@ pub(super) fn check(text: &str) -> Result<(), JsonError> {
                     let value = match escapes {
                         Escapes::None => Cow::Borrowed(&text[at + 1..end - 1]),
                         _ => Cow::Owned(serde_json::from_str(&text[at..end]).map_err(|_| {
-                            fault(text, at, "half a surrogate pair, such as \\ud800 alone, is no character in a text")
+                            fault(text, at, "half a surrogate pair, such as \\ud800 alone, is not a character in a text")
                         })?),
                     };
                     if is_key {
@@ -205,8 +205,8 @@ mod tests {
         for (text, expected) in [
             ("{\"a\": 1e400}", "the number 1e400 is out of range at line 1 column 7"),
             ("[\n  -1.5E+999]", "the number -1.5E+999 is out of range at line 2 column 3"),
-            (r#"["x\ud800"]"#, "half a surrogate pair, such as \\ud800 alone, is no character in a text at line 1 column 2"),
-            (r#"{"\udC00": 1}"#, "half a surrogate pair, such as \\ud800 alone, is no character in a text at line 1 column 2"),
+            (r#"["x\ud800"]"#, "half a surrogate pair, such as \\ud800 alone, is not a character in a text at line 1 column 2"),
+            (r#"{"\udC00": 1}"#, "half a surrogate pair, such as \\ud800 alone, is not a character in a text at line 1 column 2"),
             (r#"{"accepted":false,"accepted":true}"#, r#"the key "accepted" occurs twice in an object at line 1 column 19"#),
             (r#"[{"a": {"b": 1}, "\u0061" : 2}]"#, r#"the key "a" occurs twice in an object at line 1 column 18"#),
             (&deep, "objects and arrays are nested deeper than 127 at line 1 column 128"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_json_stands_for_itself_but_a_lost_value_does_not() {
+    fn text_that_is_not_json_is_a_string_but_a_lost_value_is_refused() {
         assert_eq!(read_or_text("paid").unwrap(), Value::from("paid"));
         assert_eq!(read_or_text("3").unwrap(), Value::from(3));
         assert!(read_or_text("1e400").unwrap_err().is_no_value());

@@ -85,10 +85,10 @@ fn create(file: &Connection, creation: &Creation, request: ContentHash) -> Resul
     Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
 }
 
-/// The key of an import leads to the version that the last import made, and to a hash of the file as it was then.
+/// Imports a record. The key leads to the version that the last import made, and to a hash of the file as it was then.
 fn import(file: &Connection, creation: &Creation, replaces: bool) -> Result<Result<Written, BreadcrumbError>, StoreError> {
     let Creation { new, by, key, at, .. } = creation;
-    // Whoever imports a file: it is the same file.
+    // The person does not count: two people may import the same folder.
     let request = request_hash(&("import", new));
     let filed = scoped(&by.viewer.project, key.as_deref().unwrap_or_default());
     let Some((number, version, last)) = key_row(file, &filed)? else { return create(file, creation, request) };
