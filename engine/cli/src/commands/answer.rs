@@ -227,13 +227,11 @@ fn condition(text: &str) -> Result<Value, Failure> {
             "--also {text} cannot be read as a condition; write it like --also '/path=drafts/*'"
         )));
     };
-    Ok(match value.strip_suffix('*') {
-        Some(prefix) => json!({"pointer": pointer, "prefix": prefix}),
-        None => {
-            let value = json::read_or_text(value).map_err(|error| Failure::of_json(&format!("--also {text}"), &error))?;
-            json!({"pointer": pointer, "equals": value})
-        }
-    })
+    if let Some(prefix) = value.strip_suffix('*') {
+        return Ok(json!({"pointer": pointer, "prefix": prefix}));
+    }
+    let value = json::read_or_text(value).map_err(|error| Failure::of_json(&format!("--also {text}"), &error))?;
+    Ok(json!({"pointer": pointer, "equals": value}))
 }
 
 /// Reads the answer from the command line, and checks it against the question's schema.

@@ -184,9 +184,9 @@ fn shown(text: &str) -> Cow<'_, str> {
 }
 
 fn fault(text: &str, at: usize, reason: &str) -> JsonError {
-    let before = &text.as_bytes()[..at];
-    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-    let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
+    let before = &text[..at];
+    let line = 1 + before.matches('\n').count();
+    let column = 1 + at - before.rfind('\n').map_or(0, |end| end + 1);
     JsonError::NoValue { reason: reason.to_owned(), line, column }
 }
 

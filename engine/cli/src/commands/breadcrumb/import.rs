@@ -69,7 +69,9 @@ pub(super) async fn run(folder: &Path, replaces: bool, place: &Place) -> Result<
             && let Some(id) = &id
         {
             place.screen.text(&text!("{status:<10} {file}   {id}"))?;
-            notes.iter().for_each(|note| place.screen.tell(&text!("{file}: {}", Text::line(note))));
+            for note in &notes {
+                place.screen.tell(&text!("{file}: {}", Text::line(note)));
+            }
         }
         listed.push(json!({"file": file, "id": id, "status": status, "notes": notes}));
     }
