@@ -10,6 +10,7 @@ use baton_store::{MemoryStore, Store};
 use baton_tool::ToolError;
 use baton_types::entry::Entry;
 use baton_types::id::TaskId;
+use baton_types::model::ModelTurn;
 use baton_types::principal::Principal;
 use serde_json::{Map, Value, json};
 
@@ -171,4 +172,17 @@ async fn a_fork_at_any_entry_takes_the_verdicts_of_its_original() {
         forks += 1;
     }
     assert!(forks >= 15, "only {forks} forks were made");
+}
+
+#[tokio::test]
+async fn a_text_that_answers_both_ways_is_no_result() {
+    let result = json!({"type": "object", "properties": {"accepted": {"type": "boolean"}}, "required": ["accepted"]});
+    let job = TestJob::new("root", json!({}))
+        .agent_with("root", &["handoff"], json!({"on_text": "handoff", "result_schema": result}))
+        .load();
+    let answers = model(|_, turn, _| {
+        ModelTurn::text(if turn == 1 { r#"{"accepted": false, "accepted": true}"# } else { r#"{"accepted": false}"# })
+    });
+    let finished = run_to_end(&engine(memory(), &answers), job).await;
+    assert_eq!((finished.status, finished.result), ("success", json!({"accepted": false})));
 }

@@ -6,7 +6,7 @@ use baton_breadcrumb::Author;
 use baton_models::Model;
 use baton_runtime::{LoadedJob, RunOutcome, StartOptions};
 use baton_store::{Creation, MemoryStore, Store, Update};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Sensitivity, Visibility};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Sensitivity, TtlConfig, Visibility};
 use baton_types::entry::Entry;
 use baton_types::id::{BreadcrumbId, JobId, MemoryId, ProjectId};
 use baton_types::message::Part;
@@ -289,4 +289,55 @@ async fn hints_of_a_record_change_what_its_reader_sees_and_nothing_else() {
     let finished = run(&store, job(), &search).await;
     let seen = call_output(&finished.entries, "0/1.1")["breadcrumbs"][0]["context"].clone();
     assert_eq!(seen["internal"], json!("margin 80 %"), "hints that cannot be followed change nothing");
+}
+
+#[tokio::test]
+async fn reads_of_agents_count_where_reads_are_limited() {
+    let store = memory();
+    let limit = TtlConfig { max_reads: Some(2), ..TtlConfig::default() };
+    let content = || NewBreadcrumb { title: "needle".into(), ttl_config: Some(limit), ..NewBreadcrumb::default() };
+    create(&store, "r1", content()).await;
+    create(&store, "r2", content()).await;
+    create(&store, "free", NewBreadcrumb { title: "needle".into(), ..NewBreadcrumb::default() }).await;
+    let search = || ("breadcrumb-search", json!({"query": "needle"}));
+    // A write shows the record too.
+    let merge = ("breadcrumb-context-merge", json!({"breadcrumb_id": "r2", "context": {"n": 1}}));
+    let finished = run(&store, job(), &[search(), merge, search(), search()]).await;
+    let counts = ["0/1.1", "0/3.1", "0/4.1"].map(|call| call_output(&finished.entries, call)["count"].clone());
+    assert_eq!(counts, [json!(3), json!(2), json!(1)], "r2 ended with the answer of the merge, r1 with the second search");
+    let left: Vec<String> = all(&store).await.into_iter().map(|record| record.id.to_string()).collect();
+    assert_eq!(left, ["free"]);
+}
+
+#[tokio::test]
+async fn words_of_excluded_fields_are_not_searched() {
+    let store = memory();
+    let hints = || json!({"exclude": ["internal"]});
+    let context = || json!({"name": "tea", "internal": "margin"});
+    let own = NewBreadcrumb {
+        title: "own".into(),
+        context: context().into(),
+        llm_hints: Some(hints().into()),
+        ..NewBreadcrumb::default()
+    };
+    create(&store, "own", own).await;
+    let definition = NewBreadcrumb {
+        title: "Goods".into(),
+        schema_name: Some("schema.def.v1".into()),
+        context: json!({"defines_schema": "goods.v1"}).into(),
+        llm_hints: Some(hints().into()),
+        ..NewBreadcrumb::default()
+    };
+    create(&store, "definition", definition).await;
+    let defined = NewBreadcrumb {
+        title: "defined".into(),
+        schema_name: Some("goods.v1".into()),
+        context: context().into(),
+        ..NewBreadcrumb::default()
+    };
+    create(&store, "defined", defined).await;
+    let search = |word: &str| ("breadcrumb-search", json!({"query": word}));
+    let finished = run(&store, job(), &[search("margin"), search("internal"), search("tea")]).await;
+    let totals = ["0/1.1", "0/2.1", "0/3.1"].map(|call| call_output(&finished.entries, call)["total"].clone());
+    assert_eq!(totals, [json!(0), json!(0), json!(2)]);
 }

@@ -260,6 +260,20 @@ async fn what_a_command_gets_wrong_becomes_an_error_that_says_so() {
         ("kill -9 $$", "the command failed: signal: 9 (SIGKILL)"),
         ("echo '{\"a\": 1'", "the command's answer cannot be read: EOF while parsing"),
         ("echo '{} {}'", "the command's answer cannot be read: trailing characters"),
+        // Readers would make null of the whole answer, so that its other keys are ignored, or keep the last of equal keys.
+        (
+            "echo '{\"output\": 1e400, \"documents\": [{}]}'",
+            "the command's answer cannot be read: the number 1e400 is out of range",
+        ),
+        (r#"printf '%s' '["\ud800"]'"#, "the command's answer cannot be read: half a surrogate pair"),
+        (
+            "printf '[%.0s' $(seq 128); printf ']%.0s' $(seq 128)",
+            "the command's answer cannot be read: objects and arrays are nested",
+        ),
+        (
+            "echo '{\"accepted\": false, \"accepted\": true}'",
+            "the command's answer cannot be read: the key \"accepted\" occurs twice in an object at line 1 column 21",
+        ),
         ("echo '{\"output\": 1, \"document\": []}'", "the command's answer cannot be read: unknown field `document`"),
         ("echo '{\"output\": 1, \"documents\": [{\"path\": \"a\"}]}'", "the command's document \"a\" needs exactly one of"),
         (

@@ -271,7 +271,11 @@ const MISBEHAVING: &[(&str, &str)] = &[
     ),
     (
         "echo '{\"call\": {\"tool\": \"a\", \"tool\": \"b\"}}'",
-        "line 1 of the command has a call that cannot be read: duplicate field `tool`",
+        "line 1 of the command has a call that cannot be read: the key \"tool\" occurs twice in an object",
+    ),
+    (
+        "echo '{\"call\": {\"tool\": \"a\", \"input\": {\"x\": 1e400}}}'",
+        "line 1 of the command has a call that cannot be read: the number 1e400 is out of range",
     ),
     ("echo '{\"output\": 1, \"outputs\": 2}'", "the command's answer cannot be read: unknown field `outputs`"),
     ("echo '{\"output\": 1, \"documents\": [{\"path\": \"a\", \"content\": \"\"}]}'", "this tool cannot write documents"),

@@ -2,6 +2,7 @@
 
 use baton_types::breadcrumb::Breadcrumb;
 use baton_types::json::Json;
+use baton_types::path::is_blank;
 
 use crate::BreadcrumbError;
 
@@ -45,6 +46,10 @@ pub(crate) fn check(record: &Breadcrumb) -> Result<(), BreadcrumbError> {
         check_line("tags", tag, MAX_NAME_BYTES)?;
         if tag.contains(char::is_whitespace) {
             return Err(BreadcrumbError::invalid("tags", format!("{tag:?} has white space; write words with hyphens")));
+        }
+        if tag.chars().any(is_blank) {
+            let reason = format!("{tag:?} has an invisible character, so it looks like another tag");
+            return Err(BreadcrumbError::invalid("tags", reason));
         }
     }
     check_json("context", &record.context, MAX_CONTEXT_BYTES)?;

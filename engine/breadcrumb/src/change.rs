@@ -137,9 +137,16 @@ fn set_fields(record: &mut Breadcrumb, change: &BreadcrumbChange) -> Result<(), 
     if let Some(context) = context {
         record.context = context.clone();
     }
-    record.description = description.clone().or(record.description.take());
-    record.semantic_version = semantic_version.clone().or(record.semantic_version.take());
-    record.llm_hints = llm_hints.clone().or(record.llm_hints.take());
+    // An empty text, and null, remove a field.
+    if let Some(description) = description {
+        record.description = Some(description.clone()).filter(|text| !text.is_empty());
+    }
+    if let Some(version) = semantic_version {
+        record.semantic_version = Some(version.clone()).filter(|text| !text.is_empty());
+    }
+    if let Some(hints) = llm_hints {
+        record.llm_hints = Some(hints.clone()).filter(|hints| !hints.is_null());
+    }
     record.visibility = visibility.unwrap_or(record.visibility);
     record.sensitivity = sensitivity.unwrap_or(record.sensitivity);
     Ok(())

@@ -2,6 +2,7 @@
 
 use baton_types::breadcrumb::{Breadcrumb, TtlConfig, TtlSource, TtlType};
 use baton_types::json::Json;
+use baton_types::principal::Principal;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -122,13 +123,33 @@ impl Kind {
 }
 
 impl Definition {
-    /// Returns the schema that `record` defines, if it is a definition that counts: a person or a program wrote its newest version,
-    /// or a person approved it. Otherwise an agent could refuse the records of others, or let them end.
-    pub fn defined_by(record: &Breadcrumb) -> Option<String> {
-        let counts =
-            !matches!(record.updated_by, baton_types::principal::Principal::Agent(_)) || tags::are_approved(&record.tags);
-        let is_definition = record.schema_name.as_deref() == Some(DEFINITION_SCHEMA);
-        if is_definition && counts { Self::read(record).ok().map(|read| read.schema) } else { None }
+    /// Returns the version of a record whose definition counts once `record` is its newest version. `before` is the version before it,
+    /// and the version that counted then.
+    ///
+    /// A version counts if a person or a program wrote its content, or a person approved it. Otherwise an agent could refuse the records
+    /// of others, or let them end. A version that does not count leaves an earlier one in force, so an agent cannot switch a definition
+    /// off either. A person who rejects the version that counts does.
+    pub fn counting(record: &Breadcrumb, before: Option<(&Breadcrumb, Option<u64>)>) -> Option<u64> {
+        let this = Some(record.version);
+        let is_by_agent = matches!(record.updated_by, Principal::Agent(_));
+        if record.schema_name.as_deref() != Some(DEFINITION_SCHEMA) {
+            return None;
+        }
+        if tags::are_approved(&record.tags) {
+            return this;
+        }
+        let Some((before, counted)) = before else { return if is_by_agent { None } else { this } };
+        if tags::are_rejected(&record.tags) {
+            return counted.filter(|counted| *counted != before.version);
+        }
+        // A person who changes a tag does not adopt what an agent wrote.
+        let is_own = counted == Some(before.version) || record.context != before.context || record.llm_hints != before.llm_hints;
+        if is_own && !is_by_agent { this } else { counted }
+    }
+
+    /// Returns the name of the schema that it defines.
+    pub fn schema(&self) -> &str {
+        &self.schema
     }
 
     /// Reads a definition from its record.

@@ -11,6 +11,7 @@ mod bounds;
 mod change;
 mod definition;
 mod hints;
+mod import;
 mod tags;
 mod ttl;
 mod words;
@@ -24,8 +25,8 @@ pub use access::{Access, Author, may_read, may_write};
 pub use bounds::{MAX_CONTEXT_BYTES, MAX_DEPTH, MAX_TAGS};
 pub use change::{changed, created};
 pub use definition::{DEFINITION_SCHEMA, Definition};
+pub use import::import;
 pub use ttl::is_gone;
-pub use words::searched_text;
 
 /// Why a record was not created, changed or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +42,17 @@ pub enum BreadcrumbError {
     VersionMismatch {
         /// The version that the writer knows.
         expected: u64,
+        /// The version that the record has.
+        found: u64,
+    },
+    /// An imported file and its record were both changed.
+    #[error(
+        "conflict: the file and its record were both changed since the last import, which made version {imported}; the record has version \
+         {found}. `import --replace` replaces the record"
+    )]
+    ImportConflict {
+        /// The version that the last import made.
+        imported: u64,
         /// The version that the record has.
         found: u64,
     },
@@ -91,10 +103,35 @@ pub fn context_for_models(context: &Json, hints: Option<&Json>) -> (Value, Optio
     }
 }
 
+/// Returns what is wrong with the hints of a record, as its readers would meet it. The hints of a definition are for other contexts, so
+/// only their form is checked.
+pub fn hint_warning(record: &Breadcrumb) -> Option<String> {
+    let hints = record.llm_hints.as_ref()?;
+    match record.schema_name.as_deref() {
+        Some(DEFINITION_SCHEMA) => hints::fault(hints),
+        _ => hints::applied(&record.context, hints).1,
+    }
+}
+
+/// Returns the texts of a record's context that a search looks through. Fields that hints exclude are not among them: an agent that
+/// guesses a word would learn whether the record has it.
+pub fn searched_text(record: &Breadcrumb, definition: Option<&Definition>) -> String {
+    let context = record.context.value();
+    let visible = match hints_of(record, definition) {
+        Some(hints) => hints::without_excluded(context, hints),
+        None => context,
+    };
+    words::of_value(&visible)
+}
+
+/// Returns the hints that count for a record: its own, else those of the definition of its schema.
+fn hints_of<'a>(record: &'a Breadcrumb, definition: Option<&'a Definition>) -> Option<&'a Json> {
+    record.llm_hints.as_ref().or_else(|| definition.and_then(Definition::hints))
+}
+
 /// Returns the view of a record for models. Its own hints count, else those of the definition of its schema.
 pub fn view(record: &Breadcrumb, definition: Option<&Definition>) -> ModelView {
-    let hints = record.llm_hints.as_ref().or_else(|| definition.and_then(Definition::hints));
-    let (context, warning) = context_for_models(&record.context, hints);
+    let (context, warning) = context_for_models(&record.context, hints_of(record, definition));
     let mut view = json!({"id": record.id, "title": record.title});
     let fields = view.as_object_mut().expect("it was made as an object");
     let texts = [

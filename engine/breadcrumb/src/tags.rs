@@ -24,10 +24,21 @@ pub(crate) fn normalized(tags: impl IntoIterator<Item = String>) -> Vec<String> 
 
 /// Returns the tags of a new record, or the tag that its author may not set.
 pub(crate) fn of_new(tags: &[String], by: &Author) -> Result<Vec<String>, BreadcrumbError> {
-    if by.viewer.is_model() {
-        tags.iter().try_for_each(|tag| check_for_model(tag, by))?;
-    }
+    tags.iter().try_for_each(|tag| check_new(tag, by))?;
     Ok(normalized(tags.iter().cloned()))
+}
+
+/// Refuses a tag that `by` may not set.
+fn check_new(tag: &str, by: &Author) -> Result<(), BreadcrumbError> {
+    if by.viewer.is_model() {
+        return check_for_model(tag, by);
+    }
+    if is_verdict(tag) {
+        let reason =
+            format!("the tag {tag:?} comes with a verdict, which the history keeps: use `breadcrumb approve` or `reject`");
+        return Err(BreadcrumbError::NotAllowed(reason));
+    }
+    Ok(())
 }
 
 /// Returns the tags after a change without a judgement. What no agent may set, no agent may remove. A change by an agent takes
@@ -36,10 +47,10 @@ pub(crate) fn after(before: &[String], change: &BreadcrumbChange, by: &Author) -
     let mut tags: BTreeSet<String> = change.tags.as_deref().unwrap_or(before).iter().cloned().collect();
     tags.extend(change.add_tags.iter().cloned());
     tags.retain(|tag| !change.remove_tags.contains(tag));
+    tags.iter().filter(|tag| !before.contains(tag)).try_for_each(|tag| check_new(tag, by))?;
     if by.viewer.is_model() {
-        tags.iter().filter(|tag| !before.contains(tag)).try_for_each(|tag| check_for_model(tag, by))?;
         tags.extend(before.iter().filter(|tag| check_for_model(tag, by).is_err()).cloned());
-        tags.retain(|tag| !is_one_of(tag, &APPROVED));
+        tags.retain(|tag| !is_approval(tag));
     }
     Ok(normalized(tags))
 }
@@ -57,9 +68,24 @@ pub(crate) fn judged(before: &[String], verdict: &Verdict) -> Vec<String> {
     normalized(tags)
 }
 
+/// Whether only a verdict sets `tag`.
+fn is_verdict(tag: &str) -> bool {
+    is_approval(tag) || is_one_of(tag, &[REJECTED])
+}
+
+/// Whether `tag` marks an approved record.
+pub(crate) fn is_approval(tag: &str) -> bool {
+    is_one_of(tag, &APPROVED)
+}
+
 /// Whether a person approved the record with these tags.
 pub(crate) fn are_approved(tags: &[String]) -> bool {
     tags.iter().any(|tag| tag == APPROVED[0])
+}
+
+/// Whether a person rejected the record with these tags.
+pub(crate) fn are_rejected(tags: &[String]) -> bool {
+    tags.iter().any(|tag| tag == REJECTED)
 }
 
 /// Refuses a tag that gives a record powers: to be approved, to wake an agent, or to pass for a tool's answer.
@@ -67,7 +93,7 @@ fn check_for_model(tag: &str, by: &Author) -> Result<(), BreadcrumbError> {
     let lower = tag.to_lowercase();
     let refused =
         |why: &str| Err(BreadcrumbError::NotAllowed(format!("the tag {tag:?} cannot be set or removed by an agent: {why}")));
-    if is_one_of(&lower, &APPROVED) || lower == REJECTED {
+    if is_verdict(&lower) {
         return refused("a person approves or rejects a record");
     }
     if ROUTES.iter().any(|route| lower.starts_with(route)) {

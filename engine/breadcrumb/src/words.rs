@@ -16,7 +16,7 @@ const COMMON: [&str; 20] = [
 ];
 
 /// Returns the texts and numbers of a context, and the names of its fields, separated by spaces.
-pub fn searched_text(context: &Value) -> String {
+pub(crate) fn of_value(context: &Value) -> String {
     let mut text = String::new();
     collect(context, &mut text);
     text
@@ -51,7 +51,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the most frequent words of the record's texts, the most frequent first.
 pub(crate) fn keywords(record: &Breadcrumb, context: &Value) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let context = searched_text(context);
+    let context = of_value(context);
     for text in [record.title.as_str(), record.description.as_deref().unwrap_or_default(), &context] {
         for word in words_of(text) {
             let word = word.to_lowercase();

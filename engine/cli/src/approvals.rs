@@ -1,16 +1,20 @@
-//! Reads the previews of pending approvals: the tool's title, and the change of a document.
+//! Reads the previews of pending approvals: the tool's title, and the change of a document or the breadcrumb to approve.
 //!
-//! Both come from the run's pinned configs and stored contents, so every command shows the same preview.
+//! They come from the run's pinned configs and stored contents, so every command shows the same preview.
 
 use std::sync::Arc;
 
+use baton_breadcrumb::Author;
 use baton_store::Store;
-use baton_types::id::TaskId;
+use baton_types::breadcrumb::Breadcrumb;
+use baton_types::config::{Executor, Tool};
+use baton_types::id::{BreadcrumbId, ProjectId, TaskId};
+use serde_json::Value;
 
-use crate::export;
-use crate::view::approval::Preview;
+use crate::view::approval::{Judged, Preview};
 use crate::view::change::Change;
 use crate::view::{Asked, RunView};
+use crate::{export, terminal};
 
 /// Reads the missing previews of open approval questions.
 pub(crate) async fn look(view: &mut RunView, store: &Arc<dyn Store>) {
@@ -34,7 +38,15 @@ async fn look_at(view: &RunView, task: &TaskId, store: &Arc<dyn Store>) -> Optio
         return None;
     }
     let mut preview = Preview { title: tool.title.clone(), base, ..Preview::default() };
-    let Some((changes, path)) = changed else { return Some(preview) };
+    let Some((changes, path)) = changed else {
+        if is_breadcrumb_approval(tool) {
+            match judged(&input, store).await {
+                Ok(judged) => preview.breadcrumb = Some(judged),
+                Err(fault) => preview.fault = Some(fault),
+            }
+        }
+        return Some(preview);
+    };
     let before = match current {
         Some(current) => match export::content(store, current).await {
             Ok(content) => Some((current.as_ref(), content)),
@@ -49,4 +61,25 @@ async fn look_at(view: &RunView, task: &TaskId, store: &Arc<dyn Store>) -> Optio
     let before = before.as_ref().map(|(version, content)| (*version, &**content));
     preview.change = Change::of(tool, changes, &input, path, before).map(|change| change.since(asked));
     Some(preview)
+}
+
+fn is_breadcrumb_approval(tool: &Tool) -> bool {
+    matches!(&tool.executor, Some(Executor::Function(function)) if function.id == "breadcrumb-approve")
+}
+
+/// Reads the version of a breadcrumb that a call would approve, or returns the reason why it would approve none.
+async fn judged(input: &Value, store: &Arc<dyn Store>) -> Result<Judged, String> {
+    let id = BreadcrumbId::new(input["breadcrumb_id"].as_str().unwrap_or_default());
+    // A person reads the records of all projects.
+    let person = Author::outside(terminal::person(), ProjectId::new("")).viewer;
+    let found = store.breadcrumbs().find(&id, &person, terminal::now()).await.map_err(|error| error.to_string())?;
+    let record = found.ok_or_else(|| format!("approves nothing: there is no breadcrumb {id}"))?;
+    if input["version"] != record.version {
+        return Err(format!(
+            "approves nothing: the breadcrumb {id} has version {} now, and the call names {}",
+            record.version, input["version"]
+        ));
+    }
+    let Breadcrumb { id, version, title, schema_name, description, context, llm_hints, .. } = record;
+    Ok(Judged { id, version, title, schema_name, description, context, llm_hints })
 }

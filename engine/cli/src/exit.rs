@@ -10,6 +10,7 @@ use baton_breadcrumb::BreadcrumbError;
 use baton_store::StoreError;
 use baton_types::call::CallStatus;
 use baton_types::entry::{FinalState, RunEnded};
+use baton_types::json::JsonError;
 use serde_json::json;
 
 use crate::shell::baton;
@@ -134,6 +135,14 @@ impl Failure {
     pub(crate) fn file(path: &std::path::Path, error: io::Error) -> Self {
         let path = path.display().to_string();
         if error.kind() == io::ErrorKind::NotFound { Self::not_found("file", path, []) } else { Self::File { path, error } }
+    }
+
+    /// Returns the fault of JSON from the command line. `what` names it.
+    pub(crate) fn of_json(what: &str, error: &JsonError) -> Self {
+        Self::Usage(match error {
+            JsonError::Unreadable(error) => format!("{what} is not JSON: {error}. A text needs quotes, as in '\"paid\"'"),
+            JsonError::NoValue { .. } => format!("{what} cannot be used: {error}"),
+        })
     }
 
     /// Returns a store's error as a failure of the command.

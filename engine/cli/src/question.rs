@@ -1,6 +1,6 @@
 //! Answers of a person: the choices that a question offers, and the conversion of a typed line into a valid value.
 
-use baton_types::json::Json;
+use baton_types::json::{self, Json};
 use serde_json::{Value, json};
 
 use crate::{shell, words};
@@ -105,7 +105,7 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
     }
     let text = Value::String(typed.to_owned());
     let Err(reason) = check(schema, &text) else { return Ok(text) };
-    let parsed = serde_json::from_str::<Value>(typed).ok();
+    let parsed = json::read::<Value>(typed).ok();
     match parsed.map(|value| check(schema, &value).map(|()| value)) {
         Some(Ok(value)) => Ok(value),
         Some(Err(reason)) if offered.is_empty() => Err(reason),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_schema::{Broken, Finding, NAME_PATTERN, Program};
 use baton_types::call::AfterExecution;
+use baton_types::json;
 use baton_types::model::FinishReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -217,7 +218,7 @@ pub fn agents(text: &str) -> BTreeSet<String> {
 impl ScriptFile {
     /// Reads `text`, whose faults of structure are all reported at once.
     pub(crate) fn read(text: &str) -> Result<Self, Vec<ScriptFault>> {
-        let value: Value = serde_json::from_str(text).map_err(|error| vec![ScriptFault::new("", error.to_string())])?;
+        let value: Value = json::read(text).map_err(|error| vec![ScriptFault::new("", error.to_string())])?;
         let program = Program::read(&schema()).expect("the schema of scripts is one");
         let mut faults: Vec<_> = program.findings(&value, MAX_FAULTS).iter().map(explain).collect();
         if faults.is_empty() {

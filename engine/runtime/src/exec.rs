@@ -308,10 +308,12 @@ impl End {
 
 /// Reads what the command wrote, and collects its documents.
 fn accept(context: &ToolContext, text: &str) -> Result<Json, ToolError> {
-    let not_json = |error: serde_json::Error| {
-        ToolError::new(format!("the command's answer cannot be read: {error}")).with_detail(json!({ "stdout": preview(text) }))
+    let unreadable = |reason: String| {
+        ToolError::new(format!("the command's answer cannot be read: {reason}")).with_detail(json!({ "stdout": preview(text) }))
     };
-    let whole = Json::parse(text).map_err(not_json)?;
+    let not_json = |error: serde_json::Error| unreadable(error.to_string());
+    // Once the whole is checked, its parts are too.
+    let whole = Json::parse(text).map_err(|error| unreadable(error.to_string()))?;
     let value = whole.value();
     if context.may_suspend() && value.get("suspend").is_some() {
         let Suspend { seconds, output } = serde_json::from_str::<SuspendEnvelope>(text).map_err(not_json)?.suspend;

@@ -11,6 +11,7 @@ use baton_tool::measure::measure;
 use baton_types::config::{Configs, Job, JobDocument, JobInput, Origin};
 use baton_types::document::{Content, ContentFacts, Write};
 use baton_types::id::{ContentHash, MemoryId, RunId};
+use baton_types::json;
 use baton_types::limits::Limits;
 use baton_types::path::DocumentPath;
 use serde_json::Value;
@@ -219,7 +220,7 @@ fn typed(text: &str, input: &JobInput) -> Value {
         _ => false,
     };
     let as_text = Value::String(text.to_owned());
-    let mut readings: Vec<Value> = serde_json::from_str(text).into_iter().chain([as_text]).collect();
+    let mut readings: Vec<Value> = json::read(text).into_iter().chain([as_text]).collect();
     if takes_text {
         readings.reverse();
     }

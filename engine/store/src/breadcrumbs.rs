@@ -27,6 +27,13 @@ pub trait Breadcrumbs: Send + Sync {
     /// Fails with [`StoreError::Breadcrumb`]: the record is unknown or has another version than expected, or the change breaks a rule.
     async fn change(&self, update: Update) -> Result<Written, StoreError>;
 
+    /// Creates the record of a file, or changes the record that an earlier import of it made, as [`baton_breadcrumb::import`] describes.
+    /// The key of `creation` names the file. [`Written::repeated`] is true if nothing was written, since the file has not changed since its
+    /// last import, or its record is as the file describes it.
+    ///
+    /// Fails with [`StoreError::Breadcrumb`]: the record and the file were both changed, or the content breaks a rule.
+    async fn import(&self, creation: Creation, replaces: bool) -> Result<Written, StoreError>;
+
     /// Returns the newest version of a record.
     async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError>;
 
@@ -47,9 +54,6 @@ pub trait Breadcrumbs: Send + Sync {
 
     /// Returns the ids that begin with `prefix`, at most `limit`.
     async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError>;
-
-    /// Returns the record that the write with the idempotency key `key` of `project` made, as it is now.
-    async fn keyed(&self, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError>;
 
     /// Returns the definition of a schema that counts for records of `project`.
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError>;

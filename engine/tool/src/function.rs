@@ -77,11 +77,26 @@ pub fn schema_of<T: schemars::JsonSchema>() -> Value {
 
 /// Serialises what a function returned; used by the code that `#[tool]` writes.
 pub fn to_output<T: Serialize>(value: T) -> Result<Json, ToolError> {
-    Json::of(&value).map_err(|error| ToolError::new(format!("the tool's output is not JSON: {error}")))
+    Json::of_outside(&value).map_err(|error| ToolError::new(format!("the tool's output cannot be kept as JSON: {error}")))
 }
 
 /// Reads the arguments; used by the code that `#[tool]` writes.
 pub fn from_input<T: serde::de::DeserializeOwned>(input: &Json) -> Result<T, ToolError> {
     serde_json::from_str(input.text())
         .map_err(|error| ToolError::new(format!("the input does not fit: {error}")).of_kind(ToolErrorKind::InvalidInput))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_readers_would_lose_is_an_error() {
+        let nested = |levels: usize| (0..levels).fold(Value::Null, |value, _| Value::Array(vec![value]));
+        assert_eq!(to_output(nested(127)).unwrap().value(), nested(127));
+        let error = to_output(nested(128)).unwrap_err().to_string();
+        assert!(error.contains("the tool's output cannot be kept as JSON: objects and arrays are nested deeper"), "{error}");
+        let raw = serde_json::value::RawValue::from_string("{\"accepted\": false, \"accepted\": true}".to_owned()).unwrap();
+        assert!(to_output(raw).unwrap_err().to_string().contains("occurs twice"));
+    }
 }

@@ -213,13 +213,13 @@ pub struct BreadcrumbChange {
     /// Tags to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove_tags: Vec<String>,
-    /// The description.
+    /// The description. An empty one removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The version for people.
+    /// The version for people. An empty one removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub semantic_version: Option<String>,
-    /// The hints.
+    /// The hints. Null removes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llm_hints: Option<Json>,
     /// The readers.
@@ -261,6 +261,9 @@ pub struct BreadcrumbVersion {
     /// The judgement, if the version was made by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// The version whose definition of a schema counts from then on, if the record defines one: this version or an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defines_by: Option<u64>,
 }
 
 /// The reader or writer of records.

@@ -1,5 +1,7 @@
 //! A JSON payload kept as its text: inputs, outputs and answers are copied and stored far more often than read.
 
+mod strict;
+
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -7,7 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub use strict::{JsonError, MAX_DEPTH, read, read_or_text};
+
 /// A valid JSON text, shared. Numbers keep every digit they were written with.
+///
+/// A text from outside becomes one by [`Json::parse`], or within a larger text by [`read`]. Both refuse a text of which [`Json::value`]
+/// would lose a part. Deserialisation alone trusts its source: it reads what a store has, and every take-over of a run does that.
 ///
 /// Because it is stored raw, a type that holds one must not be an internally tagged or flattened serde type.
 #[derive(Clone)]
@@ -20,10 +27,24 @@ impl Json {
         NULL.clone()
     }
 
-    /// Keeps `text` if it is one JSON value.
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+    /// Keeps `text` if it is one JSON value, with finite numbers, whole characters, no repeated key and at most [`MAX_DEPTH`] levels.
+    pub fn parse(text: &str) -> Result<Self, JsonError> {
+        let raw: &RawValue = serde_json::from_str(text)?;
+        strict::check(text)?;
+        Ok(Self(raw.to_owned().into()))
+    }
+
+    /// Keeps `text` as a store has it: it was checked before it was stored.
+    pub fn stored(text: &str) -> Result<Self, serde_json::Error> {
         let raw: &RawValue = serde_json::from_str(text)?;
         Ok(Self(raw.to_owned().into()))
+    }
+
+    /// Serialises a value that code from outside made, and checks it as [`Json::parse`] does.
+    pub fn of_outside<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonError> {
+        let json = Self::of(value)?;
+        strict::check(json.text())?;
+        Ok(json)
     }
 
     /// Serialises `value`.
@@ -36,7 +57,7 @@ impl Json {
         self.0.get()
     }
 
-    /// Parses the payload into a tree.
+    /// Parses the payload into a tree. A text that an earlier version stored and that is not a value is `null`.
     pub fn value(&self) -> Value {
         serde_json::from_str(self.text()).unwrap_or(Value::Null)
     }

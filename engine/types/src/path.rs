@@ -175,7 +175,7 @@ fn reads_as_version(path: &str) -> bool {
 
 /// Characters that are drawn as nothing or as a blank: those that Unicode lets a renderer ignore, fillers, and spaces that
 /// are not U+0020. The two joiners are needed by no file name.
-fn is_blank(character: char) -> bool {
+pub fn is_blank(character: char) -> bool {
     is_invisible(character)
         || (character.is_whitespace() && character != ' ')
         || matches!(character, '\u{034F}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{180B}'..='\u{180F}'

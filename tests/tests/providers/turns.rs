@@ -50,7 +50,7 @@ fn begun(entries: &[Arc<Recorded>]) -> usize {
 async fn arguments_that_are_no_object_are_answered_with_an_error_and_never_run_or_sent_back() {
     let deep = format!("{{\"x\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
     let long = format!("{{\"x\":\"{}", "y".repeat(10 << 20));
-    let unreadable: [&str; 14] = [
+    let unreadable: [&str; 15] = [
         "[]",
         "\"{}\"",
         "\"{\\\"x\\\":1}\"",
@@ -61,6 +61,7 @@ async fn arguments_that_are_no_object_are_answered_with_an_error_and_never_run_o
         "{\"x\":NaN}",
         "{\"x\":\"\\ud800\"}",
         "{\"x\":1e400}",
+        "{\"x\":1,\"x\":2}",
         "x",
         "7",
         &deep,

@@ -5,6 +5,7 @@
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};
 use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::json;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
@@ -103,14 +104,14 @@ fn invalid(message: impl Into<String>) -> ToolError {
 /// Returns the items in a document: the values of a JSON array, or one JSON value in each line. One line with an array is that array.
 fn items_in(path: &str, text: &str) -> Result<Vec<Value>, ToolError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let not_an_array = match serde_json::from_str(text) {
+    let not_an_array = match json::read(text) {
         Ok(Value::Array(items)) => return Ok(items),
         Ok(_) => None,
         Err(error) => Some(error),
     };
     let mut items = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        match serde_json::from_str(line) {
+        match json::read(line) {
             Ok(item) => items.push(item),
             // The first line of an array in several lines is no value.
             Err(error) => {

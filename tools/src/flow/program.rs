@@ -15,6 +15,7 @@ use baton_program::{Answer, Call, Fault, Finished, Limits, Program, worker};
 use baton_schema::compile;
 use baton_tool::{ToolContext, ToolError};
 use baton_types::call::{CallResult, CallStatus};
+use baton_types::json;
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -178,7 +179,7 @@ fn answer_of(tool: &str, result: &CallResult, schema: Option<&Value>) -> Answer 
     let output = result.output.value();
     let Some(schema) = schema else { return Ok(output) };
     // An agent whose result is a text may have written JSON in it.
-    let written = output.as_str().and_then(|text| serde_json::from_str(text).ok());
+    let written = output.as_str().and_then(|text| json::read(text).ok());
     let mut why = None;
     for candidate in [Some(output), written].into_iter().flatten() {
         match faults_of(&candidate, schema)? {

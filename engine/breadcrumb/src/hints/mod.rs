@@ -59,6 +59,14 @@ enum Rule {
     },
 }
 
+/// Returns the context without the fields that `hints` exclude, or the context itself if they cannot be read.
+pub(crate) fn without_excluded(context: Value, hints: &Json) -> Value {
+    match excluded(&context, hints) {
+        Ok((_, left)) => left,
+        Err(_) => context,
+    }
+}
+
 /// Returns the context as `hints` change it, or the context itself and the reason why they cannot be followed.
 pub(crate) fn applied(context: &Json, hints: &Json) -> (Value, Option<String>) {
     let context = context.value();
@@ -85,6 +93,26 @@ fn excluded(context: &Value, hints: &Json) -> Result<(Hints, Value), String> {
         exclude::remove(&mut left, path)?;
     }
     Ok((hints, left))
+}
+
+/// Returns what is wrong with hints, whatever they are applied to: paths, rules and templates that cannot be read.
+pub(crate) fn fault(hints: &Json) -> Option<String> {
+    let check = || {
+        let (hints, _) = excluded(&Value::Null, hints)?;
+        for (name, rule) in &hints.transform {
+            let wrong = |reason: String| format!("transform.{name}: {reason}");
+            let rule: Rule = serde_json::from_value(rule.clone()).map_err(|error| wrong(error.to_string()))?;
+            match &rule {
+                Rule::Template { template } if is_jinja(template) => {
+                    let checked = Templates::new(SyntaxConfig::default()).check(template);
+                    checked.map_err(|error| wrong(error.to_string()))?;
+                }
+                _ => drop(rule.value(&Value::Null).map_err(wrong)?),
+            }
+        }
+        Ok(())
+    };
+    check().err().map(|reason: String| format!("llm_hints cannot be followed: {reason}"))
 }
 
 fn transformed(left: &Value, Hints { transform, mode, .. }: &Hints) -> Result<Value, String> {

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use baton_machine::Question;
 use baton_runtime::Delivery;
-use baton_types::json::Json;
+use baton_types::json::{self, Json};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -211,7 +211,7 @@ fn approval(args: &AnswerArgs, typed: Option<&str>, schema: &Json, place: &Place
             }
             None => input.clone(),
         };
-        answer["input"] = serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("--input is not JSON: {error}")))?;
+        answer["input"] = json::read(&text).map_err(|error| Failure::of_json("--input", &error))?;
     }
     if !args.also.is_empty() {
         answer["class"] = args.also.iter().map(|text| condition(text)).collect::<Result<Value, _>>()?;
@@ -227,17 +227,18 @@ fn condition(text: &str) -> Result<Value, Failure> {
             "--also {text} cannot be read as a condition; write it like --also '/path=drafts/*'"
         )));
     };
-    Ok(match value.strip_suffix('*') {
-        Some(prefix) => json!({"pointer": pointer, "prefix": prefix}),
-        None => json!({"pointer": pointer, "equals": serde_json::from_str(value).unwrap_or_else(|_| json!(value))}),
-    })
+    if let Some(prefix) = value.strip_suffix('*') {
+        return Ok(json!({"pointer": pointer, "prefix": prefix}));
+    }
+    let value = json::read_or_text(value).map_err(|error| Failure::of_json(&format!("--also {text}"), &error))?;
+    Ok(json!({"pointer": pointer, "equals": value}))
 }
 
 /// Reads the answer from the command line, and checks it against the question's schema.
 fn given(args: &AnswerArgs, typed: Option<&str>, schema: &Json) -> Result<Option<Value>, Failure> {
     let unfit = |reason: String| Failure::Usage(format!("the answer does not fit the question: {reason}"));
     if let Some(text) = &args.json {
-        let value = serde_json::from_str(text).map_err(|error| Failure::Usage(format!("--json is not JSON: {error}")))?;
+        let value = json::read(text).map_err(|error| Failure::of_json("--json", &error))?;
         question::check(schema, &value).map_err(unfit)?;
         return Ok(Some(value));
     }

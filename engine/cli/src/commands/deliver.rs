@@ -70,9 +70,7 @@ fn result(args: &DeliverArgs) -> Result<Result<Json, String>, Failure> {
         return Ok(Err(reason.clone()));
     }
     let text = text_or_stdin(args.result.clone().unwrap_or_default(), "the result is empty")?;
-    Json::parse(&text)
-        .map(Ok)
-        .map_err(|error| Failure::Usage(format!("the result is not JSON: {error}. A text needs quotes, as in '\"paid\"'")))
+    Json::parse(&text).map(Ok).map_err(|error| Failure::of_json("the result", &error))
 }
 
 /// Returns the only suspended call of the run that `target` names.

@@ -4,6 +4,7 @@ use baton_config::Sources;
 use baton_runtime::folder::read_document;
 use baton_runtime::{Engine, ForkOptions, InitialDocument};
 use baton_types::entry::ForkedEffects;
+use baton_types::json;
 use baton_types::path::DocumentPath;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -69,7 +70,7 @@ fn entry(text: &str) -> Result<u64, String> {
 /// Parses `PLACE=VALUE`. A value that is not JSON is text.
 fn setting(text: &str) -> Result<(String, Value), String> {
     let (place, value) = text.split_once('=').ok_or("expected PLACE=VALUE")?;
-    Ok((place.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))))
+    Ok((place.to_owned(), json::read_or_text(value).map_err(|error| error.to_string())?))
 }
 
 /// Parses `PATH=FILE`.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_types::call::ModelCall;
-use baton_types::json::Json;
+use baton_types::json::{self, Json};
 use baton_types::model::{ModelTurn, ToolDefinition};
 use serde_json::{Map, Value};
 
@@ -135,7 +135,7 @@ impl Draft {
 
 /// Parses the input of a call.
 fn object(text: &str) -> Result<Map<String, Value>, String> {
-    match serde_json::from_str(text) {
+    match json::read(text) {
         Ok(Value::Object(input)) => Ok(input),
         Ok(_) => Err("the input must be a JSON object, such as {\"message\": \"hello\"}".to_owned()),
         Err(error) => Err(format!("the input is not JSON: {error}")),

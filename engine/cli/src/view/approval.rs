@@ -5,6 +5,7 @@
 
 use baton_types::call::ModelCall;
 use baton_types::document::DocumentRef;
+use baton_types::id::BreadcrumbId;
 use baton_types::json::Json;
 use serde::Serialize;
 use serde_json::Value;
@@ -22,8 +23,39 @@ pub(crate) struct Preview {
     pub(crate) base: Option<DocumentRef>,
     /// The change of a document.
     pub(crate) change: Option<Change>,
+    /// The version of a breadcrumb that the call approves.
+    pub(crate) breadcrumb: Option<Judged>,
     /// The reason why the change or the title is unknown.
     pub(crate) fault: Option<String>,
+}
+
+/// The version of a breadcrumb that a call would approve.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Judged {
+    pub(crate) id: BreadcrumbId,
+    pub(crate) version: u64,
+    pub(crate) title: String,
+    pub(crate) schema_name: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) context: Json,
+    pub(crate) llm_hints: Option<Json>,
+}
+
+impl Judged {
+    /// Renders the version as lines of at most `width` characters.
+    fn lines(&self, width: usize, extent: Extent<'_>) -> Vec<Text> {
+        let Self { id, version, title, schema_name, description, context, llm_hints } = self;
+        let mut lines = vec![text!("→ approves version {version} of the breadcrumb {id}:")];
+        let mut fields = vec![("title", Value::from(title.as_str()))];
+        fields.extend(schema_name.as_deref().map(|name| ("schema", Value::from(name))));
+        fields.extend(description.as_deref().map(|text| ("description", Value::from(text))));
+        fields.push(("context", context.value()));
+        fields.extend(llm_hints.as_ref().map(|hints| ("llm_hints", hints.value())));
+        for (name, value) in fields {
+            lines.extend(extent.of(block(&format!("{name}: {}", shown_value(&value)), "│ ", width)));
+        }
+        lines
+    }
 }
 
 /// A call that waits for an approval, in a report.
@@ -35,6 +67,8 @@ pub(crate) struct CallReport {
     input: Json,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<Change>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    breadcrumb: Option<Judged>,
     /// The reason why the change is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
@@ -48,6 +82,7 @@ impl CallReport {
             title: preview.and_then(|preview| preview.title.clone()),
             input: call.input.clone(),
             change: preview.and_then(|preview| preview.change.clone()),
+            breadcrumb: preview.and_then(|preview| preview.breadcrumb.clone()),
             fault: preview.and_then(|preview| preview.fault.clone()),
         }
     }
@@ -58,6 +93,9 @@ pub(crate) fn call_lines(call: &ModelCall, preview: Option<&Preview>, width: usi
     let change = preview.and_then(|preview| preview.change.as_ref());
     let mut lines = input_lines(&call.input, change, width, extent);
     lines.extend(change.into_iter().flat_map(|change| change.lines(width, extent)));
+    lines.extend(
+        preview.and_then(|preview| preview.breadcrumb.as_ref()).into_iter().flat_map(|judged| judged.lines(width, extent)),
+    );
     lines.extend(preview.and_then(|preview| preview.fault.as_ref()).map(|fault| text!("→ {}", Text::line(fault))));
     lines
 }
@@ -82,10 +120,7 @@ fn input_lines(input: &Json, change: Option<&Change>, width: usize, extent: Exte
 
 /// Renders `name: value`, or the name and below it the lines of the value.
 fn field_lines(name: &str, value: &Value, width: usize, extent: Extent<'_>) -> Vec<Text> {
-    let shown = match value {
-        Value::String(text) => text.clone(),
-        other => pretty(other),
-    };
+    let shown = shown_value(value);
     let line = text!("{}: {}", shown_name(name), Text::line(&shown));
     if !shown.contains('\n') && line.width() <= width {
         return vec![line];
@@ -93,6 +128,14 @@ fn field_lines(name: &str, value: &Value, width: usize, extent: Extent<'_>) -> V
     let mut lines = vec![text!("{}:", shown_name(name))];
     lines.extend(extent.of(block(&shown, "│ ", width)));
     lines
+}
+
+/// Returns a text as it is, and any other value as JSON.
+fn shown_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => pretty(other),
+    }
 }
 
 /// Renders the name of an input field. A name that is not a plain word is quoted, so that it cannot imitate a line of a change.

@@ -44,6 +44,22 @@ fn each_says(views: &[(&str, String)], lines: &[&str]) {
 }
 
 #[test]
+fn a_person_who_approves_a_breadcrumb_reads_the_version_that_the_call_names() {
+    let folder = Folder::new();
+    let arguments = ["breadcrumb", "create", "--title", "Prices", "--context", r#"{"beans": 4}"#, "--output", "json"];
+    let id = folder.baton(&arguments).exits(0).json()["id"].as_str().unwrap().to_owned();
+    approving(&folder, "breadcrumb-approve", json!({"breadcrumb_id": id, "version": 1}), "a.md", "text");
+    let lines = [format!("→ approves version 1 of the breadcrumb {id}:")];
+    let lines: Vec<&str> =
+        lines.iter().map(String::as_str).chain(["│ title: Prices", "│ context: {", "│   \"beans\": 4"]).collect();
+    each_says(&views(&folder, "approving"), &lines);
+    // Another version than the named one is not shown in its place.
+    folder.baton(&["breadcrumb", "update", &id, "--title", "Other"]).exits(0);
+    let late = folder.baton(&["show", "@last"]).exits(0);
+    late.tells(&format!("approves nothing: the breadcrumb {id} has version 2 now, and the call names 1"));
+}
+
+#[test]
 fn a_question_shows_the_title_the_input_and_the_new_document_in_every_view() {
     let folder = Folder::new();
     let views = views(&folder, FOUR_EYES);

@@ -116,9 +116,15 @@ fn a_secret_record_is_shown_to_its_person_alone() {
 fn wrong_records_are_refused_with_the_cure() {
     let folder = Folder::new();
     for (arguments, reason) in [
-        (&["create", "--title", "x", "--context", "{"][..], "expected JSON"),
+        (
+            &["create", "--title", "x", "--context", r#"{"n": 1e400}"#][..],
+            "the context cannot be used: the number 1e400 is out of range",
+        ),
+        (&["create", "--title", "x", "--context", "{"], "the context is not JSON"),
         (&["create", "--title", " "], "title: it is empty"),
         (&["create", "--title", "x", "--tag", "two words"], "white space"),
+        (&["create", "--title", "x", "--tag", "a\u{200b}"], "invisible character"),
+        (&["create", "--title", "x", "--tag", "\u{202e}a"], "invisible character"),
         (&["create", "--title", "x", "--ttl", "tomorrow"], "expected a moment"),
         (&["create", "--title", "x", "--ttl-days", "0"], "expected minutes, hours or days above 0"),
         (&["create", "--title", "x", "--visibility", "internal"], "possible values"),
@@ -127,6 +133,11 @@ fn wrong_records_are_refused_with_the_cure() {
     }
     let id = created(&folder, &["--title", "x"]);
     crumb(&folder, &["update", &id]).exits(2).tells("nothing is to be changed");
+    let lost = r#"{"n": "\ud800"}"#;
+    crumb(&folder, &["update", &id, "--merge", lost])
+        .exits(2)
+        .tells("the values for the context cannot be used: half a surrogate pair");
+    assert_eq!(json_of(&folder, &["show", &id, "--full"])["version"], json!(1));
     crumb(&folder, &["update", &id, "--merge", "[]"]).exits(2).tells("expected an object to merge");
 }
 
@@ -155,13 +166,95 @@ fn a_folder_is_imported_as_often_as_one_likes() {
 }
 
 #[test]
+fn an_import_leaves_alone_what_did_not_change_in_the_folder() {
+    let folder = Folder::new();
+    let note = |text: &str| json!({"schema_name": "note.v1", "title": "Welcome", "tags": ["start"], "description": "Greets", "context": {"text": text}});
+    folder.write("boot/note.json", note("one").to_string());
+    let import = |arguments: &[&str], code: i32| {
+        let ran = crumb(&folder, &[&["import", "boot", "--output", "json"], arguments].concat()).exits(code);
+        let listed = ran.json();
+        (listed[0]["status"].as_str().unwrap().to_owned(), ran)
+    };
+    import(&[], 0);
+    let id = json_of(&folder, &["search", "--schema", "note.v1"])["breadcrumbs"][0]["id"].as_str().unwrap().to_owned();
+    crumb(&folder, &["update", &id, "--merge", r#"{"text": "mine"}"#, "--add-tag", "kept"]).exits(0);
+    assert_eq!(import(&[], 0).0, "unchanged", "the file is as it was imported");
+    let full = || json_of(&folder, &["show", &id, "--full"]);
+    assert_eq!((&full()["version"], &full()["context"]), (&json!(2), &json!({"text": "mine"})));
+    // Both have changed.
+    folder.write("boot/note.json", note("two").to_string());
+    let (status, ran) = import(&[], 1);
+    assert_eq!(status, "conflict");
+    ran.tells("note.json: conflict: the file and its record were both changed").tells("--replace");
+    assert_eq!(full()["context"], json!({"text": "mine"}));
+    crumb(&folder, &["approve", &id]).exits(0);
+    assert_eq!(import(&["--replace"], 0).0, "updated");
+    assert_eq!(full()["context"], json!({"text": "two"}));
+    assert_eq!(full()["tags"], json!(["kept", "start"]), "tags stay, but the approval was for other content");
+    // A verdict and tags are no changes of the content. A field that is missing in the file now is removed.
+    crumb(&folder, &["approve", &id]).exits(0);
+    let mut bare = note("three");
+    bare.as_object_mut().unwrap().remove("description");
+    folder.write("boot/note.json", bare.to_string());
+    assert_eq!(import(&[], 0).0, "updated");
+    assert_eq!((&full()["description"], &full()["tags"]), (&Value::Null, &json!(["kept", "start"])));
+    // Back to an earlier content, which is a change too.
+    folder.write("boot/note.json", note("two").to_string());
+    assert_eq!(import(&[], 0).0, "updated");
+    assert_eq!(import(&[], 0).0, "unchanged");
+    folder.baton(&["verify"]).exits(0).says("1 breadcrumb");
+}
+
+#[test]
+fn hints_that_cannot_be_followed_are_a_warning_of_the_write() {
+    let folder = Folder::new();
+    let bad = r#"{"transform": {"x": {"type": "template", "template": "{{#each a}}"}}}"#;
+    crumb(&folder, &["create", "--title", "x", "--hints", bad])
+        .exits(0)
+        .tells("warning: llm_hints were not followed: transform.x");
+    let id = created(&folder, &["--title", "y", "--hints", r#"{"exclude": ["a"]}"#]);
+    let warned = json_of(&folder, &["update", &id, "--hints", r#"{"exclude": ["a["]}"#]);
+    assert!(warned["warning"].as_str().unwrap().contains("the path \"a[\" cannot be read"), "{warned}");
+    assert_eq!(json_of(&folder, &["update", &id, "--hints", "null", "--description", ""])["warning"], Value::Null);
+    let mut definition = seed_definition();
+    folder.write("boot/catalog.json", definition.to_string());
+    assert_eq!(json_of(&folder, &["import", "boot"])[0]["notes"], json!([]), "its template is for other contexts");
+    definition["llm_hints"]["transform"]["formatted"]["template"] = json!("{% for x in %}");
+    folder.write("boot/catalog.json", definition.to_string());
+    let noted = json_of(&folder, &["import", "boot"]);
+    assert!(noted[0]["notes"][0].as_str().unwrap().contains("transform.formatted"), "{noted}");
+}
+
+#[test]
+fn a_verdict_names_its_version_and_its_tags_come_with_it_alone() {
+    let folder = Folder::new();
+    let id = created(&folder, &["--title", "x"]);
+    crumb(&folder, &["update", &id, "--merge", r#"{"a": 1}"#]).exits(0);
+    crumb(&folder, &["approve", &id, "--if-version", "1"]).exits(1).tells("version_mismatch");
+    crumb(&folder, &["approve", &id, "--if-version", "2"]).exits(0).says("version 3");
+    for tag in ["approved", "Validated", "rejected"] {
+        crumb(&folder, &["create", "--title", "y", "--tag", tag]).exits(1).tells("comes with a verdict");
+        crumb(&folder, &["update", &id, "--add-tag", tag, "--title", "z"]).exits(i32::from(tag != "approved"));
+    }
+}
+
+#[test]
 fn all_faults_of_a_folder_are_reported_and_nothing_of_it_is_written() {
     let folder = Folder::new();
     folder.write("boot/a.json", r#"{"title": "good"}"#);
     folder.write("boot/b.json", r#"{"titel": "bad"}"#);
-    folder.write("boot/c.json", "[");
+    folder.write("boot/c.json", "{");
     folder.write("boot/d.json", r#"{"title": "good"}"#);
-    crumb(&folder, &["import", "boot"]).exits(2).tells("b.json: unknown field `titel`").tells("c.json: EOF").tells("d.json: ");
+    folder.write("boot/e.json", r#"["a list"]"#);
+    folder.write("boot/f.json", r#"{"title": "x", "context": {"n": 1e400}}"#);
+    folder.write("boot/g.json", r#"{"title": "y", "context": {"n": 1, "n": 2}}"#);
+    let ran = crumb(&folder, &["import", "boot"]).exits(2);
+    ran.tells("b.json: unknown field `titel`")
+        .tells("c.json: EOF")
+        .tells("d.json: ")
+        .tells("e.json: a record is an object")
+        .tells("f.json: the number 1e400 is out of range")
+        .tells("g.json: the key \"n\" occurs twice");
     assert!(!folder.path().join(".baton").exists());
     crumb(&folder, &["import", "absent"]).exits(6);
     folder.write("empty/x.txt", "");

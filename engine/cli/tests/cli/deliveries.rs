@@ -55,6 +55,8 @@ fn a_delivery_reaches_the_process_that_waits_for_it() {
     folder.baton(&["show", "@last"]).exits(0).says("waits for wait_for_event").says(&format!("baton deliver {key} JSON"));
     folder.baton(&["deliver", &key, "7"]).exits(1).tells("breaks its own schema: 7 is not an object");
     folder.baton(&["deliver", &key, "paid"]).exits(2).tells("the result is not JSON").tells("needs quotes");
+    let twice = "{\"paid\": false, \"paid\": true}";
+    folder.baton(&["deliver", &key, twice]).exits(2).tells("the key \"paid\" occurs twice in an object at line 1 column 17");
     folder.baton(&["deliver", &key, "{\"paid\": true}"]).exits(0).says("delivered for call 0/1.1 of run");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let events = folder.baton(&["timeline", "@last"]).exits(0);

@@ -6,6 +6,7 @@
 
 use baton_types::config::OnText;
 use baton_types::entry::{ReminderReason, TurnKind};
+use baton_types::json;
 use baton_types::model::FinishReason;
 
 use crate::agent;
@@ -96,7 +97,7 @@ fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswered) -> Optio
 /// Returns the result in a turn's text: the text itself, or the JSON that it holds if a schema asks for more than text.
 fn text_result(configs: &Configs, task: &Task, text: &str) -> Result<Json, ()> {
     let plain = Value::from(text);
-    let read = || serde_json::from_str::<Value>(text.trim()).map_err(|_| ());
+    let read = || json::read::<Value>(text.trim()).map_err(|_| ());
     let fits = |schema: &Schema| {
         if schema.check(&plain).is_ok() {
             return Ok(Json::from(&plain));

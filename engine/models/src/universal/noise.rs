@@ -1,6 +1,7 @@
 //! The JSON in a model's text: top-level values among prose and code fences, without comments, trailing commas and escaped
 //! apostrophes.
 
+use baton_types::json::{self, JsonError};
 use serde_json::Value;
 
 /// A top-level object or array in a text.
@@ -58,13 +59,10 @@ pub(crate) fn values(text: &str) -> Values<'_> {
 /// Returns the value of `text`, or the reason why it is not JSON.
 fn read(text: &str) -> Result<Value, String> {
     let text = strict(text);
-    let value = serde_json::from_str::<Value>(&text).map_err(|error| match advice(&text, &error) {
-        Some(advice) => format!("{error}; {advice}"),
-        None => error.to_string(),
-    })?;
-    // Of equal keys the parser keeps the last. A call must not be lost, or get another input, without a word.
-    let colons = tokens(&text).filter(|token| token.kind == Kind::Code).map(|token| token.text.matches(':').count());
-    if colons.sum::<usize>() == members(&value) { Ok(value) } else { Err("a key occurs twice in an object".to_owned()) }
+    json::read(&text).map_err(|error| match &error {
+        JsonError::Unreadable(fault) if let Some(advice) = advice(&text, fault) => format!("{error}; {advice}"),
+        _ => error.to_string(),
+    })
 }
 
 /// Returns the correction of a frequent mistake, if `error` in `text` is one.
@@ -80,15 +78,6 @@ fn advice(text: &str, error: &serde_json::Error) -> Option<&'static str> {
         b'\'' => Some(QUOTES),
         byte if !byte.is_ascii_punctuation() && error.to_string().starts_with("key must be a string") => Some(QUOTES),
         _ => None,
-    }
-}
-
-/// Returns the number of members of all objects in `value`.
-fn members(value: &Value) -> usize {
-    match value {
-        Value::Array(values) => values.iter().map(members).sum(),
-        Value::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
-        _ => 0,
     }
 }
 

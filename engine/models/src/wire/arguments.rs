@@ -1,7 +1,7 @@
 //! The arguments of a call: text that a model wrote, read once, at its end.
 
 use baton_types::call::ModelCall;
-use baton_types::json::Json;
+use baton_types::json::{self, Json, JsonError};
 use serde_json::Value;
 
 use super::AnsweredCall;
@@ -26,9 +26,14 @@ fn read(arguments: &str) -> Result<Json, String> {
     if text.is_empty() || text == "null" {
         return Ok(Json::from(Value::Object(serde_json::Map::new())));
     }
-    // Read whole: a text kept raw is not looked into, and could hold what no reader takes, such as half a surrogate pair.
-    match serde_json::from_str::<Value>(text).map_err(|error| format!("the arguments are not JSON: {error}"))? {
-        Value::Object(_) => Json::parse(text).map_err(|error| error.to_string()),
+    let reason = |error: JsonError| match error {
+        JsonError::Unreadable(error) => format!("the arguments are not JSON: {error}"),
+        JsonError::NoValue { .. } => format!("the arguments cannot be used: {error}"),
+    };
+    if text.starts_with('{') {
+        return Json::parse(text).map_err(reason);
+    }
+    match json::read(text).map_err(reason)? {
         Value::String(inner) if serde_json::from_str::<Value>(&inner).is_ok() => {
             Err("the arguments are a JSON string that holds JSON; expected the object itself".to_owned())
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use baton_tool::{BoxFuture, ToolContext, ToolError};
 use baton_types::call::{CallError, CallResult, CallStatus};
 use baton_types::document::DocumentRef;
-use baton_types::json::Json;
+use baton_types::json::{self, Json};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -219,7 +219,7 @@ impl<'c> Conversation<'c> {
         // The derived reader would take a list for an object.
         let is_call = parts.get("call").is_some_and(|call| call.get().starts_with('{'));
         if is_call {
-            let read = serde_json::from_str::<CallLine>(text);
+            let read = json::read::<CallLine>(text);
             let CallLine { call } =
                 read.map_err(|error| fault(self.lines, format!("has a call that cannot be read: {error}")))?;
             return self.make(call).map(Some);

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use baton_breadcrumb::{Author, BreadcrumbError, Definition, view};
-use baton_store::{Creation, StoreError, Update, Written};
+use baton_store::{Breadcrumbs, Creation, StoreError, Update, Written};
 use baton_tool::{BreadcrumbAsk, BreadcrumbReply, ToolError, ToolErrorKind};
 use baton_types::breadcrumb::{Breadcrumb, FoundBreadcrumbs, Viewer};
 use baton_types::config::Approver;
 use baton_types::id::BreadcrumbId;
 use baton_types::json::Json;
 use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use serde_json::json;
 
 use super::Host;
@@ -33,15 +34,38 @@ pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) 
             let FoundBreadcrumbs { breadcrumbs: found, total, method } = found;
             let mut views = Views::default();
             let mut records = Vec::new();
-            for record in &found {
-                records.push(views.of(host, record).await?);
+            for record in found {
+                // Another reader may have had the last read since.
+                if let Some(record) = counted(breadcrumbs, record, &author.viewer, at).await? {
+                    records.push(views.of(host, &record).await?);
+                }
             }
             return Ok(BreadcrumbReply::Found { records, total, method });
         }
     };
-    let Written { breadcrumb, .. } = written.map_err(|error| refused(&error))?;
+    let Written { breadcrumb, repeated } = written.map_err(|error| refused(&error))?;
+    // The author of the first version knows its content. Every other answer shows what others wrote.
+    let is_own = breadcrumb.version == 1 && !repeated;
+    let breadcrumb = if is_own {
+        breadcrumb
+    } else {
+        counted(breadcrumbs, breadcrumb.clone(), &author.viewer, at).await?.unwrap_or(breadcrumb)
+    };
     let record = Views::default().of(host, &breadcrumb).await?;
     Ok(BreadcrumbReply::Written { id: breadcrumb.id, version: breadcrumb.version, record })
+}
+
+/// Counts a read of a record whose reads are limited. `None` if it has ended meanwhile.
+async fn counted(
+    breadcrumbs: &dyn Breadcrumbs,
+    record: Breadcrumb,
+    viewer: &Viewer,
+    at: Timestamp,
+) -> Result<Option<Breadcrumb>, ToolError> {
+    if record.ttl_config.is_none_or(|config| config.max_reads.is_none()) {
+        return Ok(Some(record));
+    }
+    breadcrumbs.read(&record.id, viewer, at).await.map_err(|error| refused(&error))
 }
 
 /// Returns the calling agent as the author of a write.

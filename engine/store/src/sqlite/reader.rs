@@ -304,7 +304,7 @@ pub(super) fn recall(
             return Err(damaged(format!("number {expected} is missing or was changed")));
         }
         expected -= 1;
-        let input = Json::parse(&input).map_err(|error| damaged(error.to_string()))?;
+        let input = Json::stored(&input).map_err(|error| damaged(error.to_string()))?;
         let at = Timestamp::from_micros(at);
         let (memory, agent, tool) = (memory.clone(), agent.clone(), tool.clone());
         found.push((run, LoggedCall { memory, agent, tool, task, call, at, input }));
@@ -358,7 +358,7 @@ pub(super) fn commands(file: &Transaction<'_>, run: &RunId, after: u64) -> Resul
         if row.get::<_, i64>(2)? != checksum_of(&(&run.id, command, &body)) {
             return Err(damaged(format!("command {command} does not match its checksum")));
         }
-        commands.push((command, Json::parse(&body).map_err(|error| damaged(error.to_string()))?));
+        commands.push((command, Json::stored(&body).map_err(|error| damaged(error.to_string()))?));
     }
     if commands.len() as u64 != run.commands {
         return Err(damaged(format!("{} commands are stored, expected {}", commands.len(), run.commands)));

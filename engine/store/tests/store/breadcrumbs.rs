@@ -27,6 +27,8 @@ promises!(
     tags_are_added_and_removed,
     a_judgement_sets_the_tags_of_its_state,
     no_agent_forges_an_approval_or_a_route,
+    only_a_verdict_sets_its_tags,
+    an_empty_text_and_null_remove_a_field,
     a_change_by_an_agent_ends_the_approval,
     every_kind_of_end_ends_a_record,
     hostile_records_are_refused_with_the_bound,
@@ -34,6 +36,7 @@ promises!(
     words_of_a_search_are_never_operators,
     a_definition_checks_contexts_and_sets_ends,
     a_definition_of_an_agent_counts_once_it_is_approved,
+    no_change_of_an_agent_switches_a_definition_off,
     eight_writers_lose_no_update,
 );
 
@@ -145,8 +148,6 @@ async fn a_key_creates_one_record_and_belongs_to_one_write(store: Arc<dyn Store>
     let other = store.breadcrumbs().create(keyed("r3", "other", "p")).await.expect_err("another write");
     assert!(matches!(other, StoreError::Breadcrumb(BreadcrumbError::KeyConflict(key)) if key == "k"));
     store.breadcrumbs().create(keyed("r4", "other", "q")).await.expect("a key belongs to a project");
-    let record = store.breadcrumbs().keyed(&project("p"), "k", at(3_000)).await.expect("readable").expect("there");
-    assert_eq!(record.id, BreadcrumbId::new("r1"));
     assert_eq!(store.breadcrumbs().ids("r", &ann().viewer, 9, at(3_000)).await.expect("readable").len(), 2);
 }
 
@@ -298,13 +299,45 @@ async fn no_agent_forges_an_approval_or_a_route(store: Arc<dyn Store>) {
     }
     assert_eq!(find(&*store, "r1", &ann().viewer).await.map(|record| record.version), Some(1), "no refusal wrote anything");
     // A person sets what an agent may not, and the agent cannot take it away.
-    let routes = BreadcrumbChange {
-        tags: Some(vec!["session:1".into(), "rejected".into(), "note".into()]),
-        ..BreadcrumbChange::default()
-    };
+    let routes = BreadcrumbChange { tags: Some(vec!["session:1".into(), "note".into()]), ..BreadcrumbChange::default() };
     change(&*store, "r1", routes, &ann()).await.expect("a person routes");
+    change(&*store, "r1", verdict(false), &ann()).await.expect("a person rejects");
     let strip = BreadcrumbChange { tags: Some(Vec::new()), remove_tags: vec!["rejected".into()], ..BreadcrumbChange::default() };
     assert_eq!(change(&*store, "r1", strip, &bot).await.expect("a change").tags, ["rejected", "session:1"]);
+}
+
+async fn only_a_verdict_sets_its_tags(store: Arc<dyn Store>) {
+    create(&*store, "r1", new("one", json!({})), &ann()).await.expect("new");
+    for tag in ["approved", "validated", "REJECTED"] {
+        let content = NewBreadcrumb { tags: vec![tag.into()], ..new("forged", json!({})) };
+        assert!(matches!(refusal(create(&*store, "r2", content, &ann()).await), BreadcrumbError::NotAllowed(_)), "{tag}");
+        let add = BreadcrumbChange { add_tags: vec![tag.into()], ..BreadcrumbChange::default() };
+        assert!(matches!(refusal(change(&*store, "r1", add, &ann()).await), BreadcrumbError::NotAllowed(_)), "{tag}");
+    }
+    change(&*store, "r1", verdict(true), &ann()).await.expect("a person approves");
+    let all = ["approved", "q3", "validated"].map(str::to_owned).to_vec();
+    let same = BreadcrumbChange { tags: Some(all.clone()), ..BreadcrumbChange::default() };
+    assert_eq!(change(&*store, "r1", same, &ann()).await.expect("tags that it has").tags, all);
+    let fewer = BreadcrumbChange { tags: Some(vec!["q3".into()]), ..BreadcrumbChange::default() };
+    assert_eq!(change(&*store, "r1", fewer, &ann()).await.expect("a person withdraws the approval").tags, ["q3"]);
+}
+
+async fn an_empty_text_and_null_remove_a_field(store: Arc<dyn Store>) {
+    let content = NewBreadcrumb {
+        description: Some("what for".into()),
+        semantic_version: Some("1.0.0".into()),
+        llm_hints: Some(json!({"exclude": ["a"]}).into()),
+        ..new("one", json!({}))
+    };
+    create(&*store, "r1", content, &ann()).await.expect("new");
+    let clear = BreadcrumbChange {
+        description: Some(String::new()),
+        semantic_version: Some(String::new()),
+        llm_hints: Some(Json::null()),
+        ..BreadcrumbChange::default()
+    };
+    let cleared = change(&*store, "r1", clear, &ann()).await.expect("a change");
+    assert_eq!((cleared.description, cleared.semantic_version, cleared.llm_hints), (None, None, None));
 }
 
 async fn a_change_by_an_agent_ends_the_approval(store: Arc<dyn Store>) {
@@ -376,7 +409,7 @@ async fn every_kind_of_end_ends_a_record(store: Arc<dyn Store>) {
 }
 
 async fn hostile_records_are_refused_with_the_bound(store: Arc<dyn Store>) {
-    let context = |text: String| NewBreadcrumb { context: Json::parse(&text).expect("JSON"), ..new("hostile", json!({})) };
+    let context = |text: String| NewBreadcrumb { context: Json::stored(&text).expect("JSON"), ..new("hostile", json!({})) };
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let hostile = [
         (context(format!("\"{}\"", "x".repeat(50 << 20))), "1048576 is the most"),
@@ -386,6 +419,8 @@ async fn hostile_records_are_refused_with_the_bound(store: Arc<dyn Store>) {
         (NewBreadcrumb { tags: vec!["x".repeat(129)], ..new("tags", json!({})) }, "128 is the most"),
         (NewBreadcrumb { tags: vec!["a b".into()], ..new("tags", json!({})) }, "white space"),
         (NewBreadcrumb { tags: vec!["a\u{1b}[2J".into()], ..new("tags", json!({})) }, "control character"),
+        (NewBreadcrumb { tags: vec!["draft\u{200b}".into()], ..new("tags", json!({})) }, "invisible character"),
+        (NewBreadcrumb { tags: vec!["\u{202e}tfard".into()], ..new("tags", json!({})) }, "invisible character"),
         (NewBreadcrumb { tags: vec![String::new()], ..new("tags", json!({})) }, "empty"),
         (new("", json!({})), "empty"),
         (new("two\nlines", json!({})), "line break"),
@@ -411,7 +446,7 @@ async fn hostile_records_are_refused_with_the_bound(store: Arc<dyn Store>) {
         "a merge grows over no bound"
     );
     let bomb = BreadcrumbChange {
-        merge: Some(Json::parse(&format!("{{\"x\":{}}}", deep(100_000))).expect("JSON")),
+        merge: Some(Json::stored(&format!("{{\"x\":{}}}", deep(100_000))).expect("JSON")),
         ..BreadcrumbChange::default()
     };
     assert!(refusal(change(&*store, "r2", bomb, &ann()).await).to_string().contains("nested deeper"));
@@ -561,11 +596,42 @@ async fn a_definition_of_an_agent_counts_once_it_is_approved(store: Arc<dyn Stor
     assert_eq!(create(&*store, "n1", note(), &ann()).await.expect("nothing is defined").ttl, None);
     change(&*store, "def", verdict(true), &ann()).await.expect("a person approves");
     assert!(matches!(refusal(create(&*store, "n2", note(), &ann()).await), BreadcrumbError::Schema { .. }));
-    let rename = BreadcrumbChange { title: Some("mine again".into()), ..BreadcrumbChange::default() };
-    change(&*store, "def", rename, &agent("bot")).await.expect("an agent's change ends the approval");
-    create(&*store, "n2", note(), &ann()).await.expect("nothing is defined again");
-    let found = store.breadcrumbs().definition("note.v1", &project("p"), at(3_000)).await.expect("readable");
+    // A person who rejects the version that counts switches the definition off.
+    change(&*store, "def", verdict(false), &ann()).await.expect("a person rejects");
+    assert_eq!(create(&*store, "n3", note(), &ann()).await.expect("nothing is defined again").ttl, None);
+    // A person who changes a tag does not adopt what an agent wrote.
+    create(&*store, "other", definition(json!({"type": "never"})), &agent("bot")).await.expect("a record like any other");
+    let tagged = BreadcrumbChange { add_tags: vec!["seen".into()], ..BreadcrumbChange::default() };
+    change(&*store, "other", tagged, &ann()).await.expect("a person's change");
+    create(&*store, "n4", note(), &ann()).await.expect("nothing is defined");
+}
+
+async fn no_change_of_an_agent_switches_a_definition_off(store: Arc<dyn Store>) {
+    create(&*store, "def", definition(json!({"type": "never"})), &ann()).await.expect("a definition");
+    let note = || NewBreadcrumb { schema_name: Some("note.v1".into()), ..new("note", json!({})) };
+    let is_defined = async |what: &str| {
+        let refused = refusal(create(&*store, "n1", note(), &agent("bot")).await);
+        assert!(matches!(refused, BreadcrumbError::Schema { .. }), "{what}: {refused}");
+    };
+    is_defined("by a person").await;
+    let rename = BreadcrumbChange { title: Some("Renamed".into()), ..BreadcrumbChange::default() };
+    change(&*store, "def", rename, &agent("bot")).await.expect("an agent's change");
+    is_defined("after a harmless change").await;
+    let loose = json!({"defines_schema": "note.v1", "field_definitions": {}});
+    let other = BreadcrumbChange { context: Some(loose.into()), ..BreadcrumbChange::default() };
+    change(&*store, "def", other, &agent("bot")).await.expect("an agent's change");
+    let elsewhere = json!({"defines_schema": "memo.v1"});
+    let away = BreadcrumbChange { merge: Some(elsewhere.into()), ..BreadcrumbChange::default() };
+    change(&*store, "def", away, &agent("bot")).await.expect("an agent's change");
+    is_defined("after changes of its content").await;
+    change(&*store, "def", verdict(false), &ann()).await.expect("a person rejects what the agent wrote");
+    is_defined("after a rejection of an agent's version").await;
+    let found = store.breadcrumbs().definition("memo.v1", &project("p"), at(3_000)).await.expect("readable");
     assert!(found.is_none());
+    change(&*store, "def", verdict(true), &ann()).await.expect("a person approves what the agent wrote");
+    create(&*store, "n1", note(), &agent("bot")).await.expect("nothing is defined");
+    let found = store.breadcrumbs().definition("memo.v1", &project("p"), at(3_000)).await.expect("readable");
+    assert_eq!(found.expect("the approved version").schema(), "memo.v1");
 }
 
 async fn eight_writers_lose_no_update(store: Arc<dyn Store>) {

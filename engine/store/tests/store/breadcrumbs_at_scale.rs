@@ -10,7 +10,7 @@ use baton_types::id::BreadcrumbId;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::breadcrumbs::{agent, ann, change, create, creation, find, new, project, titles, words};
+use crate::breadcrumbs::{agent, ann, change, create, creation, find, new, titles, words};
 use crate::support::{OnDisk, at};
 
 const WRITERS: u64 = 8;
@@ -162,7 +162,6 @@ async fn a_store_of_the_format_before_is_read_as_it_is_and_gets_the_tables_when_
     assert_eq!(crate::support::sequence(&*read, &run).await, [1, 2]);
     assert!(titles(&*read, words("x"), &ann().viewer).await.is_empty());
     assert!(find(&*read, "r1", &ann().viewer).await.is_none());
-    assert!(read.breadcrumbs().keyed(&project("p"), "k", at(1)).await.expect("readable").is_none());
     assert!(SqliteStore::open_to_read(&path).expect("format 9").verify().await.expect("readable").findings.is_empty());
     drop(read);
     let written: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("format 10 from here on"));

@@ -1,20 +1,22 @@
 //! `breadcrumb import`: creates or updates the records that the files of a folder contain.
 //!
-//! A record is known by its schema and its title, so a folder may be moved, and importing it again changes nothing. All files are read
-//! and checked for their form before the first record is written.
+//! A record is known by its schema and its title, so a folder may be moved. A file that has not changed since its last import changes
+//! nothing. All files are read and checked for their form before the first record is written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use baton_store::{Creation, Update};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, NewBreadcrumb};
+use baton_breadcrumb::{BreadcrumbError, hint_warning};
+use baton_store::{Creation, StoreError, Written};
+use baton_types::breadcrumb::NewBreadcrumb;
+use baton_types::json;
 use serde_json::json;
 
 use super::{Desk, new_id};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::terminal;
-use crate::text::text;
+use crate::text::{Text, text};
 
 /// The most bytes of a file: a record of the largest context, with its other fields.
 const MAX_FILE_BYTES: u64 = 2 << 20;
@@ -25,9 +27,11 @@ const MAX_DEPTH: usize = 16;
 
 /// The schema of records with code.
 const CODE: &str = "tool.code.v1";
+/// The note about such a record.
+const CODE_NOTE: &str = "its code does not run; a tool config with \"exec\" runs a command in its place";
 
 /// Imports the records.
-pub(super) async fn run(folder: &Path, place: &Place) -> Result<Exit, Failure> {
+pub(super) async fn run(folder: &Path, replaces: bool, place: &Place) -> Result<Exit, Failure> {
     let folder = place.current.join(folder);
     let mut files = Vec::new();
     collect(&folder, 0, &mut files)?;
@@ -39,22 +43,37 @@ pub(super) async fn run(folder: &Path, place: &Place) -> Result<Exit, Failure> {
     let desk = Desk::open(place)?;
     let mut listed = Vec::new();
     let mut faults = Vec::new();
-    for (file, record) in records {
+    for (file, new) in records {
         let file = place.shown(&file);
-        let note = (record.schema_name.as_deref() == Some(CODE))
-            .then_some("its code does not run; a tool config with \"exec\" runs a command in its place");
-        match import(&desk, record).await {
-            Ok((id, status)) => {
-                if place.screen.is_text() {
-                    place.screen.text(&text!("{status:<10} {file}   {id}"))?;
-                    if let Some(note) = note {
-                        place.screen.tell(&text!("{file}: {note}"));
-                    }
-                }
-                listed.push(json!({"file": file, "id": id, "status": status, "note": note}));
+        let is_code = new.schema_name.as_deref() == Some(CODE);
+        let key = Some(key(&new));
+        let creation = Creation { id: new_id(), new, by: desk.author.clone(), key, at: terminal::now() };
+        let (id, status, notes) = match desk.store.breadcrumbs().import(creation, replaces).await {
+            Ok(Written { breadcrumb, repeated }) => {
+                let status = match (repeated, breadcrumb.version) {
+                    (true, _) => "unchanged",
+                    (false, 1) => "created",
+                    (false, _) => "updated",
+                };
+                let code = is_code.then(|| CODE_NOTE.to_owned());
+                (Some(breadcrumb.id.to_string()), status, code.into_iter().chain(hint_warning(&breadcrumb)).collect())
             }
-            Err(error) => faults.push(format!("{file}: {error}")),
+            Err(error) => {
+                let is_conflict = matches!(error, StoreError::Breadcrumb(BreadcrumbError::ImportConflict { .. }));
+                let reason = Failure::of_store(error).to_string();
+                faults.push(format!("{file}: {reason}"));
+                (None, if is_conflict { "conflict" } else { "refused" }, vec![reason])
+            }
+        };
+        if place.screen.is_text()
+            && let Some(id) = &id
+        {
+            place.screen.text(&text!("{status:<10} {file}   {id}"))?;
+            for note in &notes {
+                place.screen.tell(&text!("{file}: {}", Text::line(note)));
+            }
         }
+        listed.push(json!({"file": file, "id": id, "status": status, "notes": notes}));
     }
     if !place.screen.is_text() {
         place.screen.json_list(&listed)?;
@@ -89,10 +108,7 @@ fn read_all(files: &[PathBuf], place: &Place) -> Result<Vec<(PathBuf, NewBreadcr
     let mut known: BTreeMap<String, &Path> = BTreeMap::new();
     for file in files {
         let shown = place.shown(file);
-        let record = baton_files::read(file, MAX_FILE_BYTES)
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| serde_json::from_slice::<NewBreadcrumb>(&bytes).map_err(|error| error.to_string()));
-        match record {
+        match read(file) {
             Err(error) => faults.push(format!("{shown}: {error}")),
             Ok(record) => match known.insert(key(&record), file) {
                 Some(other) => faults.push(format!("{shown}: {} has the same schema and title", place.shown(other))),
@@ -103,47 +119,20 @@ fn read_all(files: &[PathBuf], place: &Place) -> Result<Vec<(PathBuf, NewBreadcr
     if faults.is_empty() { Ok(records) } else { Err(Failure::Faults(faults.join("\n"))) }
 }
 
+/// Reads the record of a file, or returns its fault.
+fn read(file: &Path) -> Result<NewBreadcrumb, String> {
+    let bytes = baton_files::read(file, MAX_FILE_BYTES).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+    // The derived reader would take a list for an object.
+    if text.trim_start().starts_with('[') {
+        return Err("a record is an object, and this file has a list; write one file for each record".to_owned());
+    }
+    json::read(&text).map_err(|error| error.to_string())
+}
+
 /// Returns the key by which a record is known when it is imported again.
 fn key(record: &NewBreadcrumb) -> String {
     format!("import\n{}\n{}", record.schema_name.as_deref().unwrap_or_default(), record.title)
-}
-
-/// Creates or updates one record; returns its id and what was done.
-async fn import(desk: &Desk, new: NewBreadcrumb) -> Result<(String, &'static str), Failure> {
-    let Desk { store, author } = desk;
-    let (breadcrumbs, key, at) = (store.breadcrumbs(), key(&new), terminal::now());
-    let project = &author.viewer.project;
-    let known = breadcrumbs.keyed(project, &key, at).await.map_err(Failure::of_store)?;
-    let Some(known) = known else {
-        let creation = Creation { id: new_id(), new, by: author.clone(), key: Some(key), at };
-        let written = breadcrumbs.create(creation).await.map_err(Failure::of_store)?;
-        return Ok((written.breadcrumb.id.to_string(), "created"));
-    };
-    let change = difference(&known, new);
-    if change == BreadcrumbChange::default() {
-        return Ok((known.id.to_string(), "unchanged"));
-    }
-    let update = Update { id: known.id, change, expected: Some(known.version), by: author.clone(), key: None, at };
-    let written = breadcrumbs.change(update).await.map_err(Failure::of_store)?;
-    Ok((written.breadcrumb.id.to_string(), "updated"))
-}
-
-/// Returns the change after which `known` is as the file describes it. Tags that the record got since stay, an approval too.
-fn difference(known: &Breadcrumb, new: NewBreadcrumb) -> BreadcrumbChange {
-    let differs = |value: &Option<String>, before: &Option<String>| value.clone().filter(|_| value != before);
-    BreadcrumbChange {
-        context: Some(new.context).filter(|context| *context != known.context),
-        add_tags: new.tags.into_iter().filter(|tag| !known.tags.contains(tag)).collect(),
-        description: differs(&new.description, &known.description),
-        semantic_version: differs(&new.semantic_version, &known.semantic_version),
-        llm_hints: new.llm_hints.filter(|hints| known.llm_hints.as_ref() != Some(hints)),
-        visibility: Some(new.visibility).filter(|visibility| *visibility != known.visibility),
-        sensitivity: Some(new.sensitivity).filter(|sensitivity| *sensitivity != known.sensitivity),
-        ttl: new.ttl.filter(|ttl| new.ttl_config.is_none() && known.ttl != Some(*ttl)),
-        ttl_config: new.ttl_config.filter(|config| known.ttl_config != Some(*config)),
-        ttl_type: None,
-        ..BreadcrumbChange::default()
-    }
 }
 
 #[cfg(test)]

@@ -164,7 +164,7 @@ pub(super) async fn history(name: &str, limit: usize, place: &Place) -> Result<E
     if !place.screen.is_text() {
         let listed: Vec<Value> = versions
             .iter()
-            .map(|BreadcrumbVersion { breadcrumb, verdict }| {
+            .map(|BreadcrumbVersion { breadcrumb, verdict, .. }| {
                 let mut listed = listed(breadcrumb);
                 listed["checksum"] = json!(breadcrumb.checksum);
                 listed["verdict"] = json!(verdict);
@@ -175,7 +175,7 @@ pub(super) async fn history(name: &str, limit: usize, place: &Place) -> Result<E
         return Ok(Exit::Done);
     }
     let mut rows = vec![["VERSION", "UPDATED", "BY", "TITLE", "TAGS", "JUDGEMENT"].map(|title| text!("{title}")).to_vec()];
-    rows.extend(versions.iter().map(|BreadcrumbVersion { breadcrumb, verdict }| {
+    rows.extend(versions.iter().map(|BreadcrumbVersion { breadcrumb, verdict, .. }| {
         let updated = breadcrumb.updated_at.to_string();
         let judgement = verdict.as_ref().map_or_else(String::new, |verdict| {
             let outcome = if verdict.approved { "approved" } else { "rejected" };

@@ -67,6 +67,9 @@ enum BreadcrumbVerb {
         /// The folder. Each of its JSON files, at any depth, has one record
         #[arg(value_hint = ValueHint::DirPath)]
         folder: PathBuf,
+        /// Replace records that were changed since the last import, where their file has changed too
+        #[arg(long)]
+        replace: bool,
     },
 }
 
@@ -80,7 +83,7 @@ pub(crate) async fn run(args: BreadcrumbArgs, place: &Place) -> Result<Exit, Fai
         BreadcrumbVerb::History { id, limit } => look::history(&id, limit, place).await,
         BreadcrumbVerb::Approve(args) => write::judge(args, true, place).await,
         BreadcrumbVerb::Reject(args) => write::judge(args, false, place).await,
-        BreadcrumbVerb::Import { folder } => import::run(&folder, place).await,
+        BreadcrumbVerb::Import { folder, replace } => import::run(&folder, replace, place).await,
     }
 }
 

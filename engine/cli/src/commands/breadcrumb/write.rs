@@ -1,5 +1,6 @@
 //! `breadcrumb create`, `update`, `approve` and `reject`.
 
+use baton_breadcrumb::hint_warning;
 use baton_store::{Creation, Update, Written};
 use baton_types::breadcrumb::{BreadcrumbChange, NewBreadcrumb, Sensitivity, TtlConfig, Verdict, Visibility};
 use baton_types::json::Json;
@@ -13,18 +14,19 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::style;
 use crate::terminal;
-use crate::text::text;
+use crate::text::{Text, text};
 
 /// Fields that a creation and a change can set alike.
 #[derive(Debug, Args)]
 struct Fields {
-    /// Purpose of the record
+    /// Purpose of the record. `update --description ''` removes it
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// A version for people, such as 1.2.0
     #[arg(long, value_name = "VERSION")]
     semantic_version: Option<String>,
-    /// Changes to the context for models: JSON with `exclude`, `transform` and `mode`, @FILE, or - for standard input
+    /// Changes to the context for models: JSON with `exclude`, `transform` and `mode`, @FILE, or - for standard input. `update --hints
+    /// null` removes them
     #[arg(long, value_name = "JSON")]
     hints: Option<String>,
     /// Readers of the record [default: team]
@@ -154,6 +156,9 @@ pub(super) struct UpdateArgs {
 pub(super) struct VerdictArgs {
     /// The breadcrumb: its id or the beginning of its id
     id: String,
+    /// The version that is judged. If the record has another version, nothing changes
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
     /// The reason, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -166,8 +171,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 /// Returns the JSON in `text`, in a file or on standard input.
 fn json_given(place: &Place, text: String, what: &str) -> Result<Json, Failure> {
     let text = given_text(place, text, &format!("{what}: there is no JSON"))?;
-    Json::parse(&text)
-        .map_err(|error| Failure::Usage(format!("{what}: expected JSON: {error}. A text needs quotes, as in '\"paid\"'")))
+    Json::parse(&text).map_err(|error| Failure::of_json(what, &error))
 }
 
 /// Creates a record.
@@ -218,7 +222,7 @@ pub(super) async fn update(args: UpdateArgs, place: &Place) -> Result<Exit, Fail
 /// Approves or rejects a record.
 pub(super) async fn judge(args: VerdictArgs, approved: bool, place: &Place) -> Result<Exit, Failure> {
     let verdict = Some(Verdict { approved, reason: args.reason });
-    perform(&args.id, BreadcrumbChange { verdict, ..BreadcrumbChange::default() }, None, None, place).await
+    perform(&args.id, BreadcrumbChange { verdict, ..BreadcrumbChange::default() }, args.if_version, None, place).await
 }
 
 async fn perform(
@@ -233,15 +237,19 @@ async fn perform(
     report(store.breadcrumbs().change(update).await.map_err(Failure::of_store)?, place)
 }
 
-/// Prints the version that a write made.
+/// Prints the version that a write made, and warns of hints that cannot be followed.
 fn report(written: Written, place: &Place) -> Result<Exit, Failure> {
     let Written { breadcrumb, repeated } = written;
+    let warning = hint_warning(&breadcrumb);
     if place.screen.is_text() {
         let again = if repeated { " (made by an earlier write with this key)" } else { "" };
         place.screen.text(&text!("{} version {}{again}", style::name(&breadcrumb.id), breadcrumb.version))?;
+        if let Some(warning) = warning {
+            place.screen.tell(&text!("{} {}", style::faint("warning:"), Text::line(&warning)));
+        }
     } else {
         let (id, version, tags) = (&breadcrumb.id, breadcrumb.version, &breadcrumb.tags);
-        place.screen.json(&json!({"id": id, "version": version, "tags": tags, "repeated": repeated}))?;
+        place.screen.json(&json!({"id": id, "version": version, "tags": tags, "repeated": repeated, "warning": warning}))?;
     }
     Ok(Exit::Done)
 }

@@ -11,6 +11,7 @@ use baton_runtime::InitialDocument;
 use baton_types::call::{CallResult, CallStatus};
 use baton_types::config::Tool;
 use baton_types::document::DocumentVersion;
+use baton_types::json;
 use baton_types::tool_type::Then;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
@@ -149,7 +150,7 @@ fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>)
                     None => text.to_owned(),
                 },
             };
-            serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("the input is not JSON: {error}")))?
+            json::read(&text).map_err(|error| Failure::of_json("the input", &error))?
         }
     };
     for (name, property) in properties {
@@ -158,12 +159,15 @@ fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>)
         let given: Vec<&String> = given.collect();
         let value = match (kind(property).as_str(), given.as_slice()) {
             ("string", [.., last]) => Value::String((*last).clone()),
-            ("array", [only]) if only.trim_start().starts_with('[') => parsed(only),
+            ("array", [only]) if only.trim_start().starts_with('[') => parsed(name, only)?,
             ("array", several) => several
                 .iter()
-                .map(|text| if kind(&property["items"]) == "string" { Value::String((*text).clone()) } else { parsed(text) })
-                .collect(),
-            (_, [.., last]) => parsed(last),
+                .map(|text| match kind(&property["items"]).as_str() {
+                    "string" => Ok(Value::String((*text).clone())),
+                    _ => parsed(name, text),
+                })
+                .collect::<Result<_, _>>()?,
+            (_, [.., last]) => parsed(name, last)?,
             (_, []) => continue,
         };
         match &mut input {
@@ -175,8 +179,8 @@ fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>)
 }
 
 /// Parses JSON, and returns any other text as a string, so that the schema's own message names the expected type.
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+fn parsed(name: &str, text: &str) -> Result<Value, Failure> {
+    json::read_or_text(text).map_err(|error| Failure::of_json(&format!("the parameter {name}"), &error))
 }
 
 fn refuse_input(tool: &Tool, faults: &[baton_types::schema::SchemaFault], place: &Place) -> Result<Exit, Failure> {

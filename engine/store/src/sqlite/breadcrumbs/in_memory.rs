@@ -47,6 +47,10 @@ impl Breadcrumbs for InMemory {
         self.write(&Request::Change(update))
     }
 
+    async fn import(&self, creation: Creation, replaces: bool) -> Result<Written, StoreError> {
+        self.write(&Request::Import(creation, replaces))
+    }
+
     async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
         self.within(|file| super::find(file, id, viewer, now))
     }
@@ -71,10 +75,6 @@ impl Breadcrumbs for InMemory {
 
     async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError> {
         self.within(|file| super::ids(file, prefix, viewer, limit, now))
-    }
-
-    async fn keyed(&self, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
-        self.within(|file| super::keyed(file, project, key, now))
     }
 
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {

@@ -9,7 +9,7 @@ mod search;
 mod verify;
 mod write;
 
-use baton_breadcrumb::{Access, Definition, is_gone, may_read, searched_text};
+use baton_breadcrumb::{Access, Definition, may_read, searched_text};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Sensitivity, Viewer, Visibility};
 use baton_types::id::{BreadcrumbId, ContentHash, ProjectId};
 use baton_types::principal::Principal;
@@ -68,8 +68,8 @@ fn has_tables(file: &Connection) -> Result<bool, StoreError> {
 }
 
 impl BreadcrumbRow {
-    /// Returns the row of `record`, whose number is `number`.
-    fn of(number: i64, record: &Breadcrumb) -> Self {
+    /// Returns the row of `record`, whose number is `number`. `defines` is the schema that it defines.
+    fn of(number: i64, record: &Breadcrumb, defines: Option<String>) -> Self {
         Self {
             number,
             id: record.id.clone(),
@@ -78,7 +78,7 @@ impl BreadcrumbRow {
             visibility: record.visibility,
             sensitivity: record.sensitivity,
             schema_name: record.schema_name.clone(),
-            defines: Definition::defined_by(record),
+            defines,
             version: record.version,
             read_count: record.read_count,
             ends: record.ttl.map(Timestamp::as_micros),
@@ -191,6 +191,20 @@ impl BreadcrumbRow {
         Ok(read)
     }
 
+    /// Returns the version whose definition counts. The first records lack it: their newest version counts, if one does.
+    fn defines_by(&self, newest: &BreadcrumbVersion) -> Option<u64> {
+        newest.defines_by.or_else(|| self.defines.as_ref().map(|_| self.version))
+    }
+
+    /// Returns the definition of the record that counts, with the moment of its version; `None` if it defines nothing.
+    fn definition(&self, file: &Connection) -> Result<Option<(Definition, Timestamp)>, StoreError> {
+        let newest = self.version(file, self.version)?;
+        let Some(version) = self.defines_by(&newest) else { return Ok(None) };
+        let record = self.version(file, version)?.breadcrumb;
+        let definition = Definition::read(&record).map_err(|error| damaged(format!("breadcrumb {}: {error}", self.id)))?;
+        Ok(Some((definition, record.updated_at)))
+    }
+
     /// Returns the newest version of the record.
     fn newest(&self, file: &Connection) -> Result<Breadcrumb, StoreError> {
         Ok(self.version(file, self.version)?.breadcrumb)
@@ -241,7 +255,7 @@ impl Totals {
 }
 
 /// Files the words of a record in place of those that it had.
-fn index_words(file: &Connection, number: i64, record: &Breadcrumb) -> Result<(), StoreError> {
+fn index_words(file: &Connection, number: i64, record: &Breadcrumb, definition: Option<&Definition>) -> Result<(), StoreError> {
     file.prepare_cached(
         "INSERT OR REPLACE INTO breadcrumb_words (rowid, title, description, tags, context) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
@@ -250,7 +264,7 @@ fn index_words(file: &Connection, number: i64, record: &Breadcrumb) -> Result<()
         record.title,
         record.description.as_deref().unwrap_or_default(),
         record.tags.join(" "),
-        searched_text(&record.context.value())
+        searched_text(record, definition)
     ])?;
     Ok(())
 }
@@ -332,13 +346,6 @@ fn key_row(file: &Connection, key: &str) -> Result<Option<(i64, u64, ContentHash
     }
 }
 
-/// See [`crate::Breadcrumbs::keyed`].
-fn keyed(file: &Connection, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
-    let Some((number, ..)) = key_row(file, &scoped(project, key))? else { return Ok(None) };
-    let record = BreadcrumbRow::load(file, number)?.newest(file)?;
-    Ok(Some(record).filter(|record| !is_gone(record, now)))
-}
-
 /// See [`crate::Breadcrumbs::definition`]. The newest that the project has, else the newest public one.
 fn definition(file: &Connection, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {
     if !has_tables(file)? {
@@ -346,18 +353,20 @@ fn definition(file: &Connection, schema: &str, project: &ProjectId, now: Timesta
     }
     let mut statement = file.prepare_cached(&format!("SELECT {COLUMNS} FROM breadcrumbs WHERE defines = ?1"))?;
     let mut rows = statement.query([schema])?;
-    let mut best: Option<BreadcrumbRow> = None;
+    let mut best = None;
     while let Some(row) = rows.next()? {
         let row = BreadcrumbRow::read(row)?;
         let counts = row.project == *project || row.visibility == Visibility::Public;
-        let rank = |row: &BreadcrumbRow| (row.project == *project, row.updated, row.number);
-        if counts
-            && row.ends.is_none_or(|ends| ends > now.as_micros())
-            && best.as_ref().is_none_or(|best| rank(best) < rank(&row))
-        {
-            best = Some(row);
+        if !counts || row.ends.is_some_and(|ends| ends <= now.as_micros()) {
+            continue;
+        }
+        let Some((definition, since)) = row.definition(file)? else {
+            return Err(damaged(format!("breadcrumb {} has no definition of {schema}", row.id)));
+        };
+        let rank = (row.project == *project, since, row.number);
+        if best.as_ref().is_none_or(|(best, _)| *best < rank) {
+            best = Some((rank, definition));
         }
     }
-    let Some(best) = best else { return Ok(None) };
-    Definition::read(&best.newest(file)?).map(Some).map_err(|error| damaged(format!("breadcrumb {}: {error}", best.id)))
+    Ok(best.map(|(_, definition)| definition))
 }

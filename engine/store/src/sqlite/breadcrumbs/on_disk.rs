@@ -33,6 +33,10 @@ impl Breadcrumbs for SqliteStore {
         self.write_breadcrumb(Request::Change(update)).await
     }
 
+    async fn import(&self, creation: Creation, replaces: bool) -> Result<Written, StoreError> {
+        self.write_breadcrumb(Request::Import(creation, replaces)).await
+    }
+
     async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
         let (id, viewer) = (id.clone(), viewer.clone());
         self.readers.read(move |file| super::find(file, &id, &viewer, now)).await
@@ -61,11 +65,6 @@ impl Breadcrumbs for SqliteStore {
     async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError> {
         let (prefix, viewer) = (prefix.to_owned(), viewer.clone());
         self.readers.read(move |file| super::ids(file, &prefix, &viewer, limit, now)).await
-    }
-
-    async fn keyed(&self, project: &ProjectId, key: &str, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
-        let (project, key) = (project.clone(), key.to_owned());
-        self.readers.read(move |file| super::keyed(file, &project, &key, now)).await
     }
 
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {

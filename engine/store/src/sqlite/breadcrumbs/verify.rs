@@ -2,7 +2,7 @@
 
 use rusqlite::Transaction;
 
-use super::{BreadcrumbRow, COLUMNS, Definition, Totals, has_tables, key_row};
+use super::{BreadcrumbRow, COLUMNS, Totals, has_tables, key_row};
 use crate::{StoreError, Verification};
 
 /// Checks all rows of breadcrumbs.
@@ -53,7 +53,8 @@ fn one(file: &Transaction<'_>, row: &BreadcrumbRow) -> Result<(u64, u64), StoreE
         }
     }
     let newest = row.newest(file)?;
-    if Definition::defined_by(&newest) != row.defines
+    let definition = row.definition(file)?;
+    if definition.as_ref().map(|(definition, _)| definition.schema()) != row.defines.as_deref()
         || newest.visibility != row.visibility
         || newest.sensitivity != row.sensitivity
     {

@@ -1,7 +1,7 @@
 //! One write of a breadcrumb: judged against the newest version, then written.
 
-use baton_breadcrumb::{BreadcrumbError, changed, created, is_gone};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Verdict, Viewer};
+use baton_breadcrumb::{BreadcrumbError, Definition, changed, created, is_gone};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbVersion, Viewer};
 use baton_types::id::{BreadcrumbId, ContentHash};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -24,6 +24,8 @@ pub(crate) enum Request {
     Create(Creation),
     /// See [`crate::Breadcrumbs::change`].
     Change(Update),
+    /// See [`crate::Breadcrumbs::import`].
+    Import(Creation, bool),
     /// See [`crate::Breadcrumbs::read`].
     Read { id: BreadcrumbId, viewer: Viewer, at: Timestamp },
 }
@@ -32,7 +34,7 @@ impl Request {
     /// Returns about the number of bytes that it writes.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Self::Create(creation) => creation.new.context.text().len(),
+            Self::Create(creation) | Self::Import(creation, _) => creation.new.context.text().len(),
             Self::Change(update) => {
                 let of = |json: &Option<baton_types::json::Json>| json.as_ref().map_or(0, |json| json.text().len());
                 of(&update.change.context) + of(&update.change.merge)
@@ -45,15 +47,17 @@ impl Request {
 /// Performs a write. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be rolled back.
 pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Written, BreadcrumbError>, StoreError> {
     match request {
-        Request::Create(creation) => create(file, creation),
+        Request::Create(creation) => {
+            create(file, creation, request_hash(&("create", &creation.new, &creation.by.viewer.principal)))
+        }
+        Request::Import(creation, replaces) => import(file, creation, *replaces),
         Request::Change(update) => change(file, update),
         Request::Read { id, viewer, at } => read(file, id, viewer, *at),
     }
 }
 
-fn create(file: &Connection, creation: &Creation) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+fn create(file: &Connection, creation: &Creation, request: ContentHash) -> Result<Result<Written, BreadcrumbError>, StoreError> {
     let Creation { id, new, by, key, at } = creation;
-    let request = request_hash(&("create", new, &by.viewer.principal));
     let key = match keyed(file, creation.by.viewer.project.as_str(), key.as_deref(), request, *at)? {
         Keyed::Done(answer) => return Ok(answer),
         Keyed::New(key) => key,
@@ -75,8 +79,46 @@ fn create(file: &Connection, creation: &Creation) -> Result<Result<Written, Brea
     totals.save(file)?;
     let number: i64 =
         file.prepare_cached("SELECT coalesce(max(breadcrumb), 0) + 1 FROM breadcrumbs")?.query_row([], |row| row.get(0))?;
-    write_version(file, number, &record, None, key, request)?;
-    Ok(Ok(Written { breadcrumb: record, repeated: false }))
+    let defines_by = Definition::counting(&record, None);
+    let made = BreadcrumbVersion { breadcrumb: record, verdict: None, defines_by };
+    write_version(file, number, &made, definition.as_ref(), None, key, request)?;
+    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
+}
+
+/// Imports a record. The key leads to the version that the last import made, and to a hash of the file as it was then.
+fn import(file: &Connection, creation: &Creation, replaces: bool) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+    let Creation { new, by, key, at, .. } = creation;
+    // The person does not count: two people may import the same folder.
+    let request = request_hash(&("import", new));
+    let filed = scoped(&by.viewer.project, key.as_deref().unwrap_or_default());
+    let Some((number, version, last)) = key_row(file, &filed)? else { return create(file, creation, request) };
+    let row = BreadcrumbRow::load(file, number)?;
+    if row.ends.is_some_and(|ends| ends <= at.as_micros()) {
+        // The creation removes what has ended.
+        return create(file, creation, request);
+    }
+    if !row.is_for(&by.viewer, *at) {
+        return Ok(Err(BreadcrumbError::Unknown(row.id)));
+    }
+    let current = row.newest(file)?;
+    if last == request {
+        return Ok(Ok(Written { breadcrumb: current, repeated: true }));
+    }
+    let imported = row.version(file, version)?.breadcrumb;
+    let wanted = match baton_breadcrumb::import(&current, &imported, new, replaces) {
+        Ok(wanted) => wanted,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if wanted == BreadcrumbChange::default() {
+        file_key(file, &filed, row.number, current.version, request)?;
+        return Ok(Ok(Written { breadcrumb: current, repeated: true }));
+    }
+    let update = Update { id: row.id, change: wanted, expected: None, by: by.clone(), key: None, at: *at };
+    let written = change(file, &update)?;
+    if let Ok(written) = &written {
+        file_key(file, &filed, row.number, written.breadcrumb.version, request)?;
+    }
+    Ok(written)
 }
 
 fn change(file: &Connection, update: &Update) -> Result<Result<Written, BreadcrumbError>, StoreError> {
@@ -92,7 +134,8 @@ fn change(file: &Connection, update: &Update) -> Result<Result<Written, Breadcru
     if let Some(expected) = expected.filter(|expected| *expected != row.version) {
         return Ok(Err(BreadcrumbError::VersionMismatch { expected, found: row.version }));
     }
-    let current = row.newest(file)?;
+    let newest = row.version(file, row.version)?;
+    let (defined_by, current) = (row.defines_by(&newest), newest.breadcrumb);
     let definition = match &current.schema_name {
         Some(schema) => definition(file, schema, &current.project, *at)?,
         None => None,
@@ -102,8 +145,10 @@ fn change(file: &Connection, update: &Update) -> Result<Result<Written, Breadcru
         Err(refused) => return Ok(Err(refused)),
     };
     remove_tags(file, row.number, &current)?;
-    write_version(file, row.number, &record, change.verdict.clone(), key, request)?;
-    Ok(Ok(Written { breadcrumb: record, repeated: false }))
+    let defines_by = Definition::counting(&record, Some((&current, defined_by)));
+    let made = BreadcrumbVersion { breadcrumb: record, verdict: change.verdict.clone(), defines_by };
+    write_version(file, row.number, &made, definition.as_ref(), row.defines, key, request)?;
+    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
 }
 
 fn read(
@@ -162,41 +207,49 @@ fn request_hash(request: &impl Serialize) -> ContentHash {
     ContentHash::of(&serde_json::to_vec(request).expect("the parts of a request serialise"))
 }
 
-/// Writes a version of a record, and everything by which it is found.
+/// Writes a version of a record, and everything by which it is found. `definition` is that of
+/// its schema, and `defined` the schema that the record itself defined before.
 fn write_version(
     file: &Connection,
     number: i64,
-    record: &Breadcrumb,
-    verdict: Option<Verdict>,
+    made: &BreadcrumbVersion,
+    definition: Option<&Definition>,
+    defined: Option<String>,
     key: Option<String>,
     request: ContentHash,
 ) -> Result<(), StoreError> {
-    let stored = BreadcrumbVersion { breadcrumb: record.clone(), verdict };
-    let text = serde_json::to_string(&stored).expect("a record has only string keys and always serialises");
+    let record = &made.breadcrumb;
+    let defines = match made.defines_by {
+        Some(version) if version == record.version => Definition::read(record).ok().map(|read| read.schema().to_owned()),
+        Some(_earlier) => defined,
+        None => None,
+    };
+    let text = serde_json::to_string(made).expect("a record has only string keys and always serialises");
     file.prepare_cached("INSERT INTO breadcrumb_versions (breadcrumb, version, record, checksum) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![number, to_sql(record.version), text, version_checksum(number, record.version, &text)])?;
-    BreadcrumbRow::of(number, record).save(file)?;
+    BreadcrumbRow::of(number, record, defines).save(file)?;
     let mut tags = file.prepare_cached("INSERT INTO breadcrumb_tags (tag, breadcrumb) VALUES (?1, ?2)")?;
     for tag in &record.tags {
         tags.execute(params![tag, number])?;
     }
-    index_words(file, number, record)?;
+    index_words(file, number, record, definition)?;
     let mut totals = Totals::load(file)?;
     totals.versions += 1;
     if let Some(key) = key {
         totals.keys += 1;
-        file.prepare_cached(
-            "INSERT INTO breadcrumb_keys (key, breadcrumb, version, request, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            key,
-            number,
-            to_sql(record.version),
-            request.as_bytes(),
-            checksum_of(&(key.as_str(), number, record.version, request.as_bytes()))
-        ])?;
+        file_key(file, &key, number, record.version, request)?;
     }
     totals.save(file)
+}
+
+/// Lets a key lead to a version.
+fn file_key(file: &Connection, key: &str, number: i64, version: u64, request: ContentHash) -> Result<(), StoreError> {
+    let checksum = checksum_of(&(key, number, version, request.as_bytes()));
+    file.prepare_cached(
+        "INSERT OR REPLACE INTO breadcrumb_keys (key, breadcrumb, version, request, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![key, number, to_sql(version), request.as_bytes(), checksum])?;
+    Ok(())
 }
 
 fn remove_tags(file: &Connection, number: i64, record: &Breadcrumb) -> Result<(), StoreError> {
