@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::access::{Author, may_write};
 use crate::definition::Definition;
+use crate::schedule::Schedule;
 use crate::ttl::Wanted;
 use crate::{BreadcrumbError, bounds, tags, words};
 
@@ -197,6 +198,7 @@ fn finished(mut record: Breadcrumb, definition: Option<&Definition>) -> Result<B
         }
     }
     Definition::check(&record)?;
+    Schedule::check(&record)?;
     record.checksum = checksum(&record.context);
     record.size_bytes = record.context.text().len() as u64;
     record.entity_keywords = words::keywords(&record, &context);
