@@ -131,6 +131,42 @@ fn an_inner_call_in_doubt_holds_no_other() {
 }
 
 #[test]
+fn a_call_of_code_beside_one_in_doubt_waits_for_its_place() {
+    let limits = Limits { parallel_calls: Some(1), ..Limits::default() };
+    let agents = [
+        agent("root", "route_to_worker route_to_other"),
+        agent("worker", "flow look strike").asks_a_person(),
+        agent("other", "save ask_master").asks_a_person(),
+    ];
+    let job = job(agents).limits(limits).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("look").effect(EffectClass::Pure),
+        function("strike").effect(EffectClass::AtMostOnce).asks_what_became_of_it(),
+        function("save"),
+    ]);
+    let both = turn([route("worker", "a"), route("other", "b")]);
+    let mut sim = Sim::new(&job)
+        .agent("root", [both, turn([handoff("done")])])
+        .agent("worker", [turn([call("flow", "a")]), turn([handoff("worked")])])
+        .agent("other", [turn([ask("which?")]), turn([call("save", "b")]), turn([handoff("worked")])])
+        .holding("flow")
+        .holding("strike")
+        .holding("save")
+        .start();
+    sim.makes("0/1.1/1.1", "s", call("strike", "b")).unwrap();
+    sim.crash();
+    sim.settle();
+    sim.person_answers("0/1.2/1.1", json!("this")).unwrap();
+    sim.makes("0/1.1/1.1", "l", call("look", "c")).unwrap();
+    assert_eq!(sim.given_to_code(), [], "the other task has the place");
+    sim.release("save");
+    assert_eq!(sim.given_to_code(), [("0/1.1/1.1:l", CallStatus::Success)]);
+    sim.person_answers("0/1.1/1.1:s/outcome", json!({"outcome": "done"})).unwrap();
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
 fn what_code_may_not_call_is_known_before_its_first_call() {
     let sim = begun([call("flow", "a")]);
     let ahead = |asked: ModelCall| sim.run.check_ahead(&CallId::from("0/1.1"), &[asked]);
