@@ -198,17 +198,20 @@ fn an_approval_holds_one_inner_call_and_no_other() {
 
 #[test]
 fn inner_calls_end_with_the_code_that_made_them() {
-    let mut sim = begun([call("flow", "a")]).holding("look").holding("strike").holding("wait");
+    let mut sim = begun([call("flow", "a")]).holding("look").holding("strike").holding("wait").holding("write");
     sim.makes("0/1.1", "running", call("look", "b")).unwrap();
     sim.makes("0/1.1", "asked", ask("which?")).unwrap();
     sim.makes("0/1.1", "suspended", call("wait", "d")).unwrap();
     sim.suspended("0/1.1:suspended", Suspension::default());
-    sim.makes("0/1.1", "last", call("strike", "e")).unwrap();
+    sim.makes("0/1.1", "writes", call("write", "e")).unwrap();
+    sim.makes("0/1.1", "waits", call("revise", "f")).unwrap();
+    sim.makes("0/1.1", "last", call("strike", "g")).unwrap();
     sim.release("flow");
-    for name in ["running", "asked", "suspended", "last"] {
+    assert_eq!(sim.refusal("0/1.1:waits").code, ErrorCode::Cancelled);
+    for name in ["running", "asked", "suspended", "writes", "last"] {
         assert_eq!(sim.result(&format!("0/1.1:{name}")).status, CallStatus::Cancelled, "{name}");
     }
-    assert_eq!(sim.stopped.len(), 2, "their executors are stopped");
+    assert_eq!(sim.stopped.len(), 3, "their executors are stopped");
     let late = Event::CallReturned { call: CallId::from("0/1.1:last"), outcome: Outcome::success(json!("late")) };
     assert!(sim.ended || sim.event(late).is_ok());
     sim.assert_over();
