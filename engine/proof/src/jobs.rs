@@ -143,7 +143,7 @@ impl AgentDraft {
     }
 
     /// Lets a program work in place of its model. The script gives its turns all the same.
-    pub fn is_program(mut self) -> Self {
+    pub fn works_by_program(mut self) -> Self {
         self.is_program = true;
         self
     }

@@ -175,7 +175,7 @@ fn a_limit_of_money_holds_for_the_dearest_that_may_be_asked() {
 fn a_model_for_the_whole_run_replaces_every_model_and_no_program() {
     for is_program in [true, false] {
         let worker = agent("worker", "").model("two");
-        let worker = if is_program { worker.is_program() } else { worker };
+        let worker = if is_program { worker.works_by_program() } else { worker };
         let draft = job([agent("root", "route_to_worker").model("one"), worker]);
         let sim = Sim::new(&draft)
             .agent("root", [turn([route("worker", "work")]), turn([handoff("done")])])
