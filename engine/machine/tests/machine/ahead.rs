@@ -150,6 +150,10 @@ fn each_limit_must_leave_room_for_the_calls_that_code_is_about_to_make() {
         let detail = json!({"limit": kind, "allowed": allowed, "used": used, "needed": needed});
         assert_eq!(error.detail.value(), detail, "{kind}");
     }
+    let turns = SessionLimits { turns: Some(4), ..SessionLimits::default() };
+    let both = Allowed { run: number(|limits| &mut limits.turns, 4), session: turns, ..Allowed::default() };
+    let error = ahead(&begun(both), "0/1.1/1.1", &calls).unwrap_err();
+    assert_eq!(error.detail.value()["limit"], json!(LimitKind::RunTurns), "of two limits that leave as much, that of the run");
 }
 
 #[test]
