@@ -97,7 +97,7 @@ impl OpenCalls {
     /// Iterates over the calls with a result that the code of `outer` made, in the order of their results.
     pub fn returned_to(&self, outer: &CallId) -> impl Iterator<Item = &OpenCall> {
         let outer = self.index_of(outer);
-        self.returned.iter().map(|index| &self.calls[*index]).filter(move |call| outer.is_some() && call.outer == outer)
+        self.returned.iter().map(|index| &self.calls[*index]).filter(move |call| call.outer == outer)
     }
 
     /// Returns the indices of the calls without a result that the code of the call at `outer` made, the newest first.

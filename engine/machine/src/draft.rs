@@ -247,7 +247,8 @@ impl Draft<'_> {
             let worked_on_by = match open.stage {
                 CallStage::Approval => live(open.id.approval(open.approvals())),
                 CallStage::Doubt => live(open.id.outcome()),
-                CallStage::Running { .. } if !open.is_function() => live(open.id.attempt(open.next_attempt())),
+                // A function has no task.
+                CallStage::Running { .. } => live(open.id.attempt(open.next_attempt())),
                 _ => None,
             };
             match open.stage {

@@ -121,13 +121,16 @@ impl Phase {
     /// turn cannot proceed without others, and acting otherwise.
     pub(super) fn after_change(self) -> Self {
         match self {
-            // The engine made a call after the turn's last result.
-            Self::Ready(Next::After(calls)) if calls.counts().unfinished > 0 => Self::Acting(calls).after_change(),
-            Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) if calls.counts().unfinished == 0 => {
-                Self::Ready(Next::After(calls))
+            // Also of a turn that was over: the engine may make a call after the last result.
+            Self::Ready(Next::After(calls)) | Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) => {
+                if calls.counts().unfinished == 0 {
+                    Self::Ready(Next::After(calls))
+                } else if calls.waits() {
+                    Self::Waiting(Wait::Calls(calls))
+                } else {
+                    Self::Acting(calls)
+                }
             }
-            Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) if calls.waits() => Self::Waiting(Wait::Calls(calls)),
-            Self::Waiting(Wait::Calls(calls)) => Self::Acting(calls),
             other => other,
         }
     }

@@ -78,13 +78,13 @@ impl Counted {
 
     /// Returns the tokens that the provider is expected to count for `estimated` ones: never fewer, and at most four times as
     /// many.
-    pub(crate) fn expected(self, estimated: u64) -> u64 {
+    pub fn expected(self, estimated: u64) -> u64 {
         let (counted, of) = self.ratio();
         u64::try_from((u128::from(estimated) * counted).div_ceil(of)).unwrap_or(u64::MAX)
     }
 
     /// Returns the largest estimate for which the provider is expected to count at most `tokens`.
-    pub(crate) fn estimate(self, tokens: u64) -> u64 {
+    pub fn estimate(self, tokens: u64) -> u64 {
         let (counted, of) = self.ratio();
         u64::try_from(u128::from(tokens) * of / counted).unwrap_or(u64::MAX)
     }
@@ -95,7 +95,8 @@ impl Counted {
         (u128::from(self.counted.clamp(estimated, estimated.saturating_mul(MOST_COUNTED))), u128::from(estimated))
     }
 
-    pub(crate) fn is_higher_than(self, other: Self) -> bool {
+    /// Whether the provider counts more tokens for an estimated one than `other` does.
+    pub fn is_higher_than(self, other: Self) -> bool {
         let ((counted, of), (others, of_other)) = (self.ratio(), other.ratio());
         counted * of_other > others * of
     }

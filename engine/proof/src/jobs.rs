@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Accept, Acceptor, Agent, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass,
-    ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText, OnUnknownOutcome, OpenTasks,
-    ProvidedModel, Summary, TaskAction, Tool,
+    Accept, Acceptor, Agent, AgentProgram, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS,
+    EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText,
+    OnUnknownOutcome, OpenTasks, ProvidedModel, Summary, TaskAction, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -51,6 +51,7 @@ pub struct AgentDraft {
     system_prompt: String,
     settings: Value,
     invocation: Invocation,
+    is_program: bool,
 }
 
 /// A tool in the making.
@@ -112,6 +113,7 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
         system_prompt: format!("You are {id}."),
         settings: Value::Null,
         invocation: Invocation::Native,
+        is_program: false,
     }
 }
 
@@ -137,6 +139,12 @@ impl AgentDraft {
     /// Lets its model call tools in its text, so that the ids of its calls are requests.
     pub fn universal(mut self) -> Self {
         self.invocation = Invocation::Universal;
+        self
+    }
+
+    /// Lets a program work in place of its model. The script gives its turns all the same.
+    pub fn works_by_program(mut self) -> Self {
+        self.is_program = true;
         self
     }
 
@@ -587,7 +595,11 @@ impl AgentDraft {
             description: format!("{} works.", self.id),
             model: self.model.clone(),
             system_prompt: self.system_prompt.clone(),
-            program: None,
+            program: self.is_program.then(|| AgentProgram {
+                file: format!("{}.py", self.id),
+                source: "".into(),
+                tool: ToolId::from("run_program"),
+            }),
             on_text: self.on_text,
             master: self.master,
             join: self.join,

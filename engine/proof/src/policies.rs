@@ -60,12 +60,12 @@ impl Ledger {
         if counts.running > 0 {
             return false;
         }
+        if counts.calling > 0 {
+            // The model's own calls behind that call wait for it. An unknown outcome holds no call of code back.
+            return counts.inner_unstarted == 0 && (counts.doubtful > 0 || counts.others_work());
+        }
         if counts.doubtful > 0 {
             return true;
-        }
-        if counts.calling > 0 {
-            // The model's own calls behind that call wait for it.
-            return counts.inner_unstarted == 0 && counts.others_work();
         }
         match book.unstarted.values().next() {
             Some(next) => self.calls.get(next).is_some_and(CallBook::asks),

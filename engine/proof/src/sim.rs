@@ -95,6 +95,8 @@ pub struct Sim {
     pub now: Timestamp,
     /// Work in progress in the shell.
     pub pending: Vec<Work>,
+    /// The model that replaces all models of the run.
+    model: Option<String>,
     /// Work that was stopped, whose answers may still arrive.
     pub stopped: Vec<Work>,
     /// Questions that wait for a person, in the order in which they came up.
@@ -131,6 +133,7 @@ impl Sim {
             batches: Vec::new(),
             now: Timestamp::from_micros(1_000_000_000),
             pending: Vec::new(),
+            model: None,
             stopped: Vec::new(),
             asked: Vec::new(),
             returned: Vec::new(),
@@ -197,6 +200,12 @@ impl Sim {
         self
     }
 
+    /// Replaces all models of the run.
+    pub fn with_model(mut self, model: &str) -> Self {
+        self.model = Some(model.to_owned());
+        self
+    }
+
     /// Starts, and does nothing that the start asks for.
     pub fn begin(&mut self, documents: Vec<Write>) {
         let run = RunStarted {
@@ -207,7 +216,7 @@ impl Sim {
             memory: "job".into(),
             request: self.configs.job.request.clone(),
             inputs: Json::null(),
-            model: None,
+            model: self.model.clone(),
             prices: self.prices.clone(),
             engine: "test".to_owned(),
             forked_from: None,

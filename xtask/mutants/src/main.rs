@@ -2,8 +2,8 @@
 //! tests miss.
 //!
 //! One build holds all mutants, each behind a switch, so that a trial costs a test run and no build. A test program is
-//! only run against the mutants that it reaches. Verdicts are cached under `target/mutants` by the sources' hash: an
-//! interrupted chore continues at its place.
+//! only run against the mutants that it reaches. Verdicts and the mutants that do not compile are cached under
+//! `target/mutants` by the sources' hash: an interrupted chore continues at its place.
 
 mod list;
 mod plant;
@@ -74,8 +74,10 @@ fn run(options: &Options) -> anyhow::Result<bool> {
     let packages: Vec<String> = CRATES.iter().map(|folder| folder.replace("engine/", "baton-")).collect();
     let listed = list::mutants(root, &packages, UNTOUCHED, &work.join("tools"))?;
     ensure!(!listed.is_empty(), "cargo mutants lists nothing");
-    let mut planted =
-        Planted::new(root, work.join("tree"), &CRATES.map(|folder| format!("{folder}/src/lib.rs")), listed.clone())?;
+    let state = report::state(root, &CRATES)?;
+    let libraries = CRATES.map(|folder| format!("{folder}/src/lib.rs"));
+    let kept = work.join(format!("left-out-{state:016x}.json"));
+    let mut planted = Planted::new(root, work.join("tree"), &libraries, listed.clone(), kept)?;
     let programs = trial::build(&mut planted, &packages, &work.join("build"))?;
     let mut tests = Vec::new();
     for (program, folder) in programs {
@@ -84,7 +86,7 @@ fn run(options: &Options) -> anyhow::Result<bool> {
     // The quick ones first: most mutants meet their end there.
     tests.sort_by_key(|test| test.takes);
 
-    let verdicts = Verdicts::open(&work, root, &CRATES)?;
+    let verdicts = Verdicts::open(&work, state)?;
     let chosen: Vec<&Mutant> = chosen(&listed, options, &planted, &verdicts);
     eprintln!(
         "{} mutants, {} left out, {} to try with {} tests",

@@ -53,6 +53,8 @@ pub(crate) struct Planted {
     pub(crate) tree: PathBuf,
     /// The mutants that are not in it, with the reason.
     pub(crate) left_out: BTreeMap<u32, String>,
+    /// The file that keeps them for the next run of the chore.
+    kept: PathBuf,
     /// Files of the project at the start. Later edits do not disturb the trial.
     sources: Vec<(String, Vec<u8>)>,
     libraries: Vec<String>,
@@ -72,17 +74,26 @@ struct Placed {
 
 impl Planted {
     /// Returns a copy at `tree` of the project at `root`, not yet written. The switches go into `libraries`, the
-    /// `lib.rs` of each crate.
+    /// `lib.rs` of each crate. The mutants that an earlier run left out are in the file `kept`.
     ///
     /// # Errors
     ///
     /// The project's files cannot be listed.
-    pub(crate) fn new(root: &Path, tree: PathBuf, libraries: &[String], mutants: Vec<Mutant>) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        root: &Path,
+        tree: PathBuf,
+        libraries: &[String],
+        mutants: Vec<Mutant>,
+        kept: PathBuf,
+    ) -> anyhow::Result<Self> {
         // A file that was removed and not yet committed is listed too.
         let read = |file: String| fs::read(root.join(&file)).ok().map(|bytes| (file, bytes));
         let sources = files(root)?.into_iter().filter_map(read).collect();
         let libraries = libraries.to_vec();
-        Ok(Self { tree, left_out: BTreeMap::new(), sources, libraries, mutants, placed: BTreeMap::new() })
+        let earlier: BTreeMap<String, String> =
+            fs::read(&kept).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let left_out = mutants.iter().filter_map(|mutant| Some((mutant.id, earlier.get(&mutant.name)?.clone()))).collect();
+        Ok(Self { tree, left_out, kept, sources, libraries, mutants, placed: BTreeMap::new() })
     }
 
     /// Writes the copy, with the mutants that are not left out.
@@ -109,7 +120,9 @@ impl Planted {
             update(&self.tree.join(file), text.text.as_bytes())?;
             self.placed.insert(file.clone(), text.placed);
         }
-        Ok(())
+        let left_out: BTreeMap<&str, &str> =
+            self.left_out.iter().map(|(id, why)| (self.mutants[*id as usize - 1].name.as_str(), why.as_str())).collect();
+        update(&self.kept, &serde_json::to_vec(&left_out)?)
     }
 
     /// Takes out the mutants that the compiler refuses: those whose text, or else whose place, holds the byte of `file`.

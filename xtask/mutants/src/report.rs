@@ -38,13 +38,9 @@ struct Explained {
 }
 
 impl Verdicts {
-    /// Returns the verdicts kept below `work` for the present sources in `folders`.
-    pub(crate) fn open(work: &Path, root: &Path, folders: &[&str]) -> anyhow::Result<Self> {
-        let mut hasher = DefaultHasher::new();
-        for folder in folders {
-            hash(&root.join(folder).join("src"), &mut hasher)?;
-        }
-        let path = work.join(format!("verdicts-{:016x}.jsonl", hasher.finish()));
+    /// Returns the verdicts kept below `work` for the sources in the state `state`.
+    pub(crate) fn open(work: &Path, state: u64) -> anyhow::Result<Self> {
+        let path = work.join(format!("verdicts-{state:016x}.jsonl"));
         let kept = fs::read_to_string(&path).unwrap_or_default();
         let lines = kept.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
         let known = lines.map(|line| {
@@ -77,6 +73,15 @@ impl Verdicts {
         self.known.lock().expect("no thread panics while it holds this").insert(mutant.name.clone(), verdict.clone());
         Ok(())
     }
+}
+
+/// Returns the hash of the sources in `folders`.
+pub(crate) fn state(root: &Path, folders: &[&str]) -> anyhow::Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    for folder in folders {
+        hash(&root.join(folder).join("src"), &mut hasher)?;
+    }
+    Ok(hasher.finish())
 }
 
 /// Adds every file below `path` to `hasher`, in the order of their names.

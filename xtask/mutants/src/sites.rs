@@ -196,7 +196,12 @@ impl<'ast> Visit<'ast> for Finder<'_, '_> {
     }
 
     fn visit_expr_match(&mut self, matched: &'ast syn::ExprMatch) {
-        let catches_all = |arm: &Arm| matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_));
+        let catches_all = |arm: &Arm| match &arm.pat {
+            Pat::Wild(_) => true,
+            // A name that begins with a capital is a variant, such as `None`, or a constant.
+            Pat::Ident(name) => name.subpat.is_none() && name.ident.to_string().starts_with(char::is_lowercase),
+            _ => false,
+        };
         // Without a last arm for everything else, the compiler refuses a match that lacks any of its arms.
         let needed = match matched.arms.split_last() {
             Some((last, _)) if catches_all(last) => std::slice::from_ref(last),

@@ -312,17 +312,20 @@ fn a_no_in_the_last_turn_ends_the_task() {
 
 #[test]
 fn what_a_limit_cuts_short_is_partial_and_not_judged() {
-    let limits = Limits { calls: Some(1), ..Limits::default() };
-    let job = shop_with(worker().limits(limits), ToolDraft::route("worker").accepted_by(by_judge(), 3));
-    let turns = [turn([call("look", "a")]), turn([call("look", "b")]), turn([handoff("c")])];
-    let sim = begun(&job, turns).answers("judge", [turn([handoff(verdict(true, "so"))])]).start();
-    let result = outcome_of(&sim);
-    if result.status == CallStatus::Partial {
-        assert_eq!(result.error.unwrap().detail.value()["accepted"], false);
-    } else {
-        assert_eq!(result, CallResult::success(json!("c")));
+    let used = |turn: ModelTurn| ModelTurn { usage: Some(Usage { input_tokens: 5_000, ..Usage::default() }), ..turn };
+    let limits = Limits { tokens: Some(10_000), ..Limits::default() };
+    for is_judged in [true, false] {
+        let route = ToolDraft::route("worker");
+        let route = if is_judged { route.accepted_by(by_judge(), 3) } else { route };
+        let job = shop_with(worker().limits(limits.clone()).settings(json!({"max_tokens": 2_000})), route);
+        let turns = [used(turn([call("look", "a")])), used(turn([handoff("c")]))];
+        let sim = begun(&job, turns).start();
+        let result = outcome_of(&sim);
+        assert_eq!((result.status, result.output.value()), (CallStatus::Partial, json!("c")));
+        let accepted = is_judged.then_some(false);
+        assert_eq!(result.error.unwrap().detail.value().get("accepted").and_then(Value::as_bool), accepted);
+        sim.assert_over();
     }
-    sim.assert_over();
 }
 
 #[test]

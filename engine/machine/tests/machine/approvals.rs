@@ -193,6 +193,20 @@ fn an_approval_climbs_like_any_question() {
 }
 
 #[test]
+fn an_answer_is_given_without_the_approval_that_other_handoffs_need() {
+    let root = agent("root", "route_to_worker").needs_approval("handoff", Approver::Person);
+    let mut sim = Sim::new(&job([root, agent("worker", "ask_master")]))
+        .agent("root", [turn([route("worker", "work")]), turn([handoff("done")])])
+        .answers("root", [turn([handoff("42")])])
+        .agent("worker", [turn([ask("how many?")]), turn([handoff("worked")])])
+        .start();
+    assert_eq!(sim.result("0/1.1/1.1").output.value(), json!("42"));
+    assert_eq!(sim.asked.len(), 1, "a person approves the result of the root alone");
+    sim.person_answers("0/2.1/approval", yes()).unwrap();
+    sim.assert_over();
+}
+
+#[test]
 fn an_agent_that_answers_a_question_is_offered_nothing_that_must_be_approved() {
     let draft =
         job([agent("root", "route_to_child look").needs_approval("look", Approver::Person), agent("child", "ask_master")])

@@ -14,7 +14,7 @@ use crate::support::{Sim, agent, ask, call, function, handoff, job, note, says, 
 
 /// Returns a job whose root delegates to a worker in the background. The worker uses `work`, which a test may hold.
 fn shop() -> JobDraft {
-    let tools = "look route_to_worker wait_tasks list_tasks steer_task cancel_task last";
+    let tools = "look route_to_worker wait_tasks list_tasks steer_task cancel_task last ask_master";
     job([agent("root", tools), agent("worker", "work save ask_master route_to_worker wait_tasks")]).tools([
         function("look").effect(EffectClass::Pure),
         function("work").effect(EffectClass::Pure),
@@ -194,6 +194,7 @@ fn tasks_below_are_listed_steered_and_cancelled() {
     let listed = sim.result("0/2.1").output.value();
     assert_eq!(listed["tasks"][0]["task"], json!("0/1.1"), "{listed}");
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["ended"], json!([]));
     assert_eq!(sim.task("0/1.2").result.as_ref().unwrap().status, CallStatus::Cancelled);
     assert_eq!(sim.task("0/1.2").result.as_ref().unwrap().reason(), "one is enough");
     sim.release("work");
@@ -204,6 +205,53 @@ fn tasks_below_are_listed_steered_and_cancelled() {
         "{last:?}"
     );
     sim.assert_over();
+}
+
+#[test]
+fn a_list_names_the_delegations_below_that_run_and_the_own_ones_that_have_ended() {
+    // Both workers ask their master. The first one gets its answer and ends. The other question is open.
+    let list = turn([manage("list_tasks", json!({})), manage("steer_task", json!({"task": "0/1.1", "message": "stop"}))]);
+    let begin_both = turn([begin("a"), begin("b")]);
+    let mut sim = Sim::new(&shop())
+        .agent("root", [begin_both, says("wait"), turn([ask("which?")]), list, says("wait"), says("done")])
+        .answers_with("root", |prompted| match (prompted.task.as_str(), prompted.turn) {
+            ("0/1.2/1.1", 1) => Ok(turn([call("look", "q")])),
+            _ => Ok(says("42")),
+        })
+        .agent("worker", [turn([ask("how many?")]), turn([handoff("found")])])
+        .holding("look")
+        .start();
+    sim.person_answers("0/3.1", "this").unwrap();
+    let listed = sim.result("0/4.1").output.value();
+    let ids = |key: &str| listed[key].as_array().unwrap().iter().map(|task| task["task"].clone()).collect::<Vec<_>>();
+    assert_eq!((ids("tasks"), ids("ended")), (vec![json!("0/1.2")], vec![json!("0/1.1")]), "{listed}");
+    assert_eq!(sim.refusal("0/4.2").message, "task \"0/1.1\" has ended");
+    sim.release("look");
+    sim.assert_over();
+}
+
+#[test]
+fn the_end_of_a_background_task_ends_no_call_that_does_not_wait_for_it() {
+    let delegation = call_with("route_to_worker", json!({"request": "b"}));
+    for (beside, held) in [(delegation, "save"), (call("look", "b"), "look")] {
+        let mut sim = Sim::new(&shop())
+            .agent("root", [turn([begin("a")]), turn([beside]), says("wait"), says("done")])
+            .agent_with("worker", |prompted| match (prompted.task.as_str(), prompted.turn) {
+                ("0/1.1", 1) => Ok(turn([call("work", "a")])),
+                ("0/2.1", 1) => Ok(turn([call("save", "b")])),
+                _ => Ok(turn([handoff("found")])),
+            })
+            .holding("work")
+            .holding(held)
+            .start();
+        sim.release("work");
+        assert!(sim.task("0/1.1").ended.is_some());
+        let call = |sim: &Sim| sim.run.task(&"0".into()).unwrap().call(&"0/2.1".into()).unwrap().is_running();
+        assert!(call(&sim), "{held} still runs");
+        sim.release(held);
+        assert_eq!(told(&sim), [("0/1.1".to_owned(), json!("found"))]);
+        sim.assert_over();
+    }
 }
 
 #[test]

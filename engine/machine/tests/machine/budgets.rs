@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use baton_machine::Spent;
 use baton_proof::jobs::{JobDraft, ToolDraft};
 use baton_proof::random::Random;
 use baton_proof::script::Prompted;
@@ -130,6 +131,13 @@ fn run_tree(seed: u64, found: &mut Found) {
     }
     let root = sim.run.spent(&TaskId::root()).expect("there is a root");
     assert_eq!((root.cost, root.usage), (totals.cost, totals.usage), "the tree adds up to the run");
+    let mut settled = Spent::default();
+    for entry in sim.entries() {
+        if let Entry::BudgetSettled(entry) = entry {
+            settled.settle(&entry.usage, entry.cost);
+        }
+    }
+    assert_eq!(settled, root, "the settled requests add up to the run");
     let asked_below = u64::from(sim.ledger.turns) > u64::from(sim.task("0").turns);
     assert!(!asked_below || result_of(&sim, "0").1 != "null", "whatever is spent below it, the root has its last turn");
     let is_partial = |status: CallStatus| status == CallStatus::Partial;

@@ -1,6 +1,6 @@
 //! Budgets of tokens: which requests fit into what is left, and how each is settled.
 
-use baton_machine::Run;
+use baton_machine::{Counted, Run};
 use baton_proof::{Sim, agent, call, function, handoff, job, route, turn};
 use baton_types::entry::{Entry, Recorded};
 use baton_types::event::Event;
@@ -168,4 +168,17 @@ fn a_limit_without_room_for_one_request_is_named_with_the_needed_amount() {
         "{message}"
     );
     assert!(message.contains("Raise limits.cost_usd (for a run also --max-cost)"), "{message}");
+}
+
+#[test]
+fn an_estimate_is_the_largest_for_which_the_expected_tokens_fit() {
+    for (estimated, counted) in [(0, 0), (100, 250), (3, 7), (10, 5), (10, 1_000)] {
+        let of = Counted { estimated, counted };
+        for tokens in 0..500 {
+            let most = of.estimate(tokens);
+            assert!(of.expected(most) <= tokens && of.expected(most + 1) > tokens, "{tokens} of {of:?}: {most}");
+        }
+    }
+    let [lower, higher] = [(2, 3), (4, 7)].map(|(estimated, counted)| Counted { estimated, counted });
+    assert!(higher.is_higher_than(lower) && !lower.is_higher_than(higher) && !lower.is_higher_than(lower));
 }

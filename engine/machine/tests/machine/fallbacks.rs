@@ -11,7 +11,7 @@ use expect_test::expect;
 
 use crate::support::jobs::JobDraft;
 use crate::support::script::{Answer, Prompted, error};
-use crate::support::{Sim, agent, call, check, function, handoff, job, turn};
+use crate::support::{Sim, agent, call, check, function, handoff, job, route, turn};
 
 /// Returns an agent on `script`, which falls back to `second` and then to `third`.
 fn with_fallbacks() -> JobDraft {
@@ -169,4 +169,25 @@ fn a_limit_of_money_holds_for_the_dearest_that_may_be_asked() {
     };
     assert_eq!(tight(100_000), 1);
     assert_eq!(tight(600), 0, "what the fallback may cost is not there, so nobody is asked");
+}
+
+#[test]
+fn a_model_for_the_whole_run_replaces_every_model_and_no_program() {
+    for is_program in [true, false] {
+        let worker = agent("worker", "").model("two");
+        let worker = if is_program { worker.works_by_program() } else { worker };
+        let draft = job([agent("root", "route_to_worker").model("one"), worker]);
+        let sim = Sim::new(&draft)
+            .agent("root", [turn([route("worker", "work")]), turn([handoff("done")])])
+            .agent("worker", [turn([handoff("worked")])])
+            .with_model("other")
+            .start();
+        let asked = sim.entries().filter_map(|entry| match entry {
+            Entry::ModelRequested(requested) => Some(requested.model.as_str()),
+            _ => None,
+        });
+        let of_worker = if is_program { "two" } else { "other" };
+        assert_eq!(asked.collect::<Vec<_>>(), ["other", of_worker, "other"]);
+        sim.assert_over();
+    }
 }

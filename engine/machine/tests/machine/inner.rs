@@ -1,14 +1,14 @@
 //! Calls that the code of a call makes.
 
-use baton_types::call::{CallStatus, ErrorCode, ModelCall};
-use baton_types::config::{Approver, EffectClass};
+use baton_types::call::{CallStatus, ErrorCode, ModelCall, Suspension};
+use baton_types::config::{Approver, EffectClass, OnFailure, Retry};
 use baton_types::entry::Entry;
-use baton_types::event::{Event, Outcome, Refusal};
+use baton_types::event::{Effect, Event, Outcome, Refusal};
 use baton_types::id::CallId;
 use baton_types::limits::Limits;
 use serde_json::json;
 
-use crate::support::jobs::JobDraft;
+use crate::support::jobs::{JobDraft, ToolDraft};
 use crate::support::script::Prompted;
 use crate::support::{Sim, agent, ask, call, function, handoff, job, route, turn};
 
@@ -131,6 +131,42 @@ fn an_inner_call_in_doubt_holds_no_other() {
 }
 
 #[test]
+fn a_call_of_code_beside_one_in_doubt_waits_for_its_place() {
+    let limits = Limits { parallel_calls: Some(1), ..Limits::default() };
+    let agents = [
+        agent("root", "route_to_worker route_to_other"),
+        agent("worker", "flow look strike").asks_a_person(),
+        agent("other", "save ask_master").asks_a_person(),
+    ];
+    let job = job(agents).limits(limits).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("look").effect(EffectClass::Pure),
+        function("strike").effect(EffectClass::AtMostOnce).asks_what_became_of_it(),
+        function("save"),
+    ]);
+    let both = turn([route("worker", "a"), route("other", "b")]);
+    let mut sim = Sim::new(&job)
+        .agent("root", [both, turn([handoff("done")])])
+        .agent("worker", [turn([call("flow", "a")]), turn([handoff("worked")])])
+        .agent("other", [turn([ask("which?")]), turn([call("save", "b")]), turn([handoff("worked")])])
+        .holding("flow")
+        .holding("strike")
+        .holding("save")
+        .start();
+    sim.makes("0/1.1/1.1", "s", call("strike", "b")).unwrap();
+    sim.crash();
+    sim.settle();
+    sim.person_answers("0/1.2/1.1", json!("this")).unwrap();
+    sim.makes("0/1.1/1.1", "l", call("look", "c")).unwrap();
+    assert_eq!(sim.given_to_code(), [], "the other task has the place");
+    sim.release("save");
+    assert_eq!(sim.given_to_code(), [("0/1.1/1.1:l", CallStatus::Success)]);
+    sim.person_answers("0/1.1/1.1:s/outcome", json!({"outcome": "done"})).unwrap();
+    sim.release("flow");
+    sim.assert_over();
+}
+
+#[test]
 fn what_code_may_not_call_is_known_before_its_first_call() {
     let sim = begun([call("flow", "a")]);
     let ahead = |asked: ModelCall| sim.run.check_ahead(&CallId::from("0/1.1"), &[asked]);
@@ -162,18 +198,62 @@ fn an_approval_holds_one_inner_call_and_no_other() {
 
 #[test]
 fn inner_calls_end_with_the_code_that_made_them() {
-    let mut sim = begun([call("flow", "a")]).holding("look").holding("strike");
+    let mut sim = begun([call("flow", "a")]).holding("look").holding("strike").holding("wait").holding("write");
     sim.makes("0/1.1", "running", call("look", "b")).unwrap();
     sim.makes("0/1.1", "asked", ask("which?")).unwrap();
     sim.makes("0/1.1", "suspended", call("wait", "d")).unwrap();
-    sim.makes("0/1.1", "last", call("strike", "e")).unwrap();
+    sim.suspended("0/1.1:suspended", Suspension::default());
+    sim.makes("0/1.1", "writes", call("write", "e")).unwrap();
+    sim.makes("0/1.1", "waits", call("revise", "f")).unwrap();
+    sim.makes("0/1.1", "last", call("strike", "g")).unwrap();
     sim.release("flow");
-    for name in ["running", "asked", "last"] {
+    assert_eq!(sim.refusal("0/1.1:waits").code, ErrorCode::Cancelled);
+    for name in ["running", "asked", "suspended", "writes", "last"] {
         assert_eq!(sim.result(&format!("0/1.1:{name}")).status, CallStatus::Cancelled, "{name}");
     }
-    assert_eq!(sim.stopped.len(), 2, "their executors are stopped");
+    assert_eq!(sim.stopped.len(), 3, "their executors are stopped");
     let late = Event::CallReturned { call: CallId::from("0/1.1:last"), outcome: Outcome::success(json!("late")) };
     assert!(sim.ended || sim.event(late).is_ok());
+    sim.assert_over();
+}
+
+#[test]
+fn inner_calls_that_wait_for_somebody_end_with_the_code_that_made_them() {
+    let root = agent("root", "flow look strike wait route_to_worker").needs_approval("look", Approver::Person);
+    let retry = OnFailure::Retry(Retry { times: 1, backoff_seconds: 60 });
+    let job = job([root, agent("worker", "")]).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("look").effect(EffectClass::Pure),
+        function("strike").effect(EffectClass::AtMostOnce).asks_what_became_of_it(),
+        function("wait").effect(EffectClass::Keyed).suspending(),
+        ToolDraft::route("worker").on_failure(retry),
+    ]);
+    let mut sim = Sim::new(&job)
+        .agent("root", [turn([call("flow", "a")]), turn([handoff("done")])])
+        .agent_with("worker", |_: &Prompted<'_>| Err(Sim::model_error()))
+        .holding("flow")
+        .holding("strike")
+        .holding("wait")
+        .start();
+    sim.makes("0/1.1", "doubtful", call("strike", "b")).unwrap();
+    sim.crash();
+    sim.settle();
+    sim.makes("0/1.1", "unapproved", call("look", "c")).unwrap();
+    sim.makes("0/1.1", "failed", route("worker", "work")).unwrap();
+    assert_eq!(sim.asked.len(), 2);
+    sim.makes("0/1.1", "suspended", call("wait", "d")).unwrap();
+    sim.suspended("0/1.1:suspended", Suspension::default());
+    let over = || Outcome::success(json!("over"));
+    let decision = sim.fold().handle(sim.now, Event::CallReturned { call: CallId::from("0/1.1"), outcome: over() }).unwrap();
+    let stops = decision.effects.iter().any(|effect| matches!(effect, Effect::StopCall { .. }));
+    assert!(!stops, "none of these calls has code that runs");
+    sim.returned("0/1.1", over()).unwrap();
+    sim.settle();
+    assert_eq!(sim.result("0/1.1:doubtful").status, CallStatus::UnknownOutcome);
+    assert_eq!(sim.refusal("0/1.1:unapproved").code, ErrorCode::Denied);
+    assert_eq!(sim.result("0/1.1:failed").status, CallStatus::Cancelled, "no attempt follows");
+    assert_eq!(sim.result("0/1.1:suspended").status, CallStatus::Cancelled);
+    assert_eq!(sim.run.next_wake(), None);
     sim.assert_over();
 }
 
@@ -283,7 +363,7 @@ fn inner_calls_end_at_a_crash_with_code_that_is_not_repeated() {
 fn a_suspended_inner_call_lets_the_run_wait_without_a_process() {
     let mut sim = begun([call("flow", "a")]).holding("wait");
     sim.makes("0/1.1", "w", call("wait", "b")).unwrap();
-    sim.suspended("0/1.1:w", baton_types::call::Suspension::default());
+    sim.suspended("0/1.1:w", Suspension::default());
     assert!(sim.run.is_idle());
     sim.crash();
     sim.settle();

@@ -6,7 +6,8 @@ use baton_types::call::CallStatus;
 use baton_types::entry::{Entry, LimitsLeft, Notice};
 use baton_types::limits::{Limits, SessionLimits};
 use baton_types::message::Part;
-use baton_types::money::Money;
+use baton_types::model::{ModelTurn, Usage};
+use baton_types::money::{Money, Price};
 
 use crate::support::{Sim, agent, call, function, handoff, job, route, turn};
 
@@ -70,6 +71,22 @@ fn what_earlier_runs_of_the_session_used_is_subtracted() {
     let first = left(&sim, "0");
     sim.follow_up("Again.").unwrap();
     assert_eq!((first, left(&sim, "1")), (Some(4), Some(3)));
+    sim.assert_over();
+}
+
+#[test]
+fn money_that_earlier_runs_of_the_session_used_is_subtracted() {
+    let price = Price { input: Money::from_picos(10), output: Money::from_picos(20), ..Price::scripted() };
+    let draft = job([agent("root", "").limits(no_limits()).tells_limits()])
+        .session_limits(SessionLimits { cost_usd: Some(2.0), ..SessionLimits::default() })
+        .price("script", price);
+    let usage = Usage { input_tokens: 100, output_tokens: 20, ..Usage::default() };
+    let used = |result: &str| ModelTurn { usage: Some(usage), ..turn([handoff(result)]) };
+    let mut sim = Sim::new(&draft).agent("root", [used("one"), used("two")]).start();
+    sim.follow_up("Again.").unwrap();
+    let all = Money::from_usd(2.0);
+    let left = ["0", "1"].map(|task| told(&sim, task)[0].unwrap().cost);
+    assert_eq!(left, [all, all.minus(Money::from_picos(1_400))].map(Some));
     sim.assert_over();
 }
 

@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod adoption;
+mod ahead;
 mod allotment;
 mod approvals;
 mod approved_classes;

@@ -66,6 +66,7 @@ fn the_order_of_keys_makes_no_other_request() {
     let [one, other] = [r#"{"mark":"x","more":{"a":1,"b":2}}"#, r#"{"more":{"b":2,"a":1},"mark":"x"}"#];
     let sim = ended(&worker(), [one, other].map(|input| turn([asked(Json::from(input.parse::<serde_json::Value>().unwrap()))])));
     assert_eq!(["0/1.1", "0/2.1"].map(|call| sim.executions(call)), [1, 0]);
+    assert_eq!(sim.result("0/2.1"), sim.result("0/1.1"), "it is no conflict");
 }
 
 #[test]

@@ -71,10 +71,27 @@ fn a_delivery_counts_once_and_only_for_a_suspended_call() {
         let refused = sim.delivered(call, delivery()).unwrap_err();
         assert!(matches!(refused, Refusal::NotSuspended { .. }), "{call}: {refused}");
     }
+    for (call, why) in [("0/1.1", "it has its result"), ("0/9.9", "it has its result"), ("nonsense", "there is no such call")] {
+        let refused = sim.delivered(call, delivery()).unwrap_err();
+        assert!(matches!(&refused, Refusal::NotSuspended { why: said, .. } if said == why), "{call}: {refused}");
+    }
     let by = Principal::Agent("root".into());
     let inside = Event::ResultDelivered { call: CallId::from("0/1.2"), by, outcome: delivery() };
     assert!(matches!(sim.event(inside), Err(Refusal::NotAPerson { .. })), "no agent delivers");
     sim.delivered("0/1.2", delivery()).unwrap();
+    sim.assert_over();
+}
+
+#[test]
+fn a_delivery_for_a_call_that_cannot_be_suspended_yet_says_why() {
+    let calls = turn([call("wait", "a"), call("other", "b"), ask("which?")]);
+    let mut sim = Sim::new(&shop()).agent("root", [calls]).holding("wait").holding("other").start();
+    sim.suspended("0/1.1", for_a_delivery());
+    for (call, why) in [("0/1.2", "its tool gives the result itself"), ("0/1.3", "its code has not ended")] {
+        let refused = sim.delivered(call, Outcome::success(json!({}))).unwrap_err();
+        assert!(matches!(&refused, Refusal::NotSuspended { why: said, .. } if said == why), "{call}: {refused}");
+    }
+    sim.cancel("0").unwrap();
     sim.assert_over();
 }
 
