@@ -90,8 +90,8 @@ fn import(file: &Connection, creation: &Creation, replaces: bool) -> Result<Resu
     let Creation { new, by, key, at, .. } = creation;
     // The person does not count: two people may import the same folder.
     let request = request_hash(&("import", new));
-    let filed = scoped(&by.viewer.project, key.as_deref().unwrap_or_default());
-    let Some((number, version, last)) = key_row(file, &filed)? else { return create(file, creation, request) };
+    let scope = scoped(&by.viewer.project, key.as_deref().unwrap_or_default());
+    let Some((number, version, last)) = key_row(file, &scope)? else { return create(file, creation, request) };
     let row = BreadcrumbRow::load(file, number)?;
     if row.ends.is_some_and(|ends| ends <= at.as_micros()) {
         // The creation removes what has ended.
@@ -110,13 +110,13 @@ fn import(file: &Connection, creation: &Creation, replaces: bool) -> Result<Resu
         Err(refused) => return Ok(Err(refused)),
     };
     if wanted == BreadcrumbChange::default() {
-        file_key(file, &filed, row.number, current.version, request)?;
+        file_key(file, &scope, row.number, current.version, request)?;
         return Ok(Ok(Written { breadcrumb: current, repeated: true }));
     }
     let update = Update { id: row.id, change: wanted, expected: None, by: by.clone(), key: None, at: *at };
     let written = change(file, &update)?;
     if let Ok(written) = &written {
-        file_key(file, &filed, row.number, written.breadcrumb.version, request)?;
+        file_key(file, &scope, row.number, written.breadcrumb.version, request)?;
     }
     Ok(written)
 }
