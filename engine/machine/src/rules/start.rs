@@ -8,8 +8,11 @@
 
 use crate::prelude::*;
 
-/// Starts the function calls of `task` that may begin.
+/// Starts the function calls of `task` that may begin. In a paused run none may.
 pub(crate) fn start(draft: &mut Draft<'_>, task: TaskIndex) {
+    if draft.run.shared.paused {
+        return;
+    }
     let of_task = draft.run.limits(draft.task(task)).parallel_calls;
     let of_run = draft.run.configs.job.limits.parallel_calls;
     while let Some(calls) = draft.task(task).phase.calls() {

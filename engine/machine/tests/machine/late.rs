@@ -257,6 +257,24 @@ fn a_pause_lets_what_runs_finish_and_begins_nothing() {
     sim.assert_over();
 }
 
+#[test]
+fn an_answer_that_comes_during_a_pause_begins_no_function() {
+    let mut sim = Sim::new(&two_agents())
+        .agent("root", [turn([call("work", "a"), call("work", "b")]), turn([handoff("done")])])
+        .holding("work");
+    sim.begin(Vec::new());
+    sim.event(Event::PauseRequested { by: Principal::person("ada") }).expect("a run may be paused");
+    sim.settle();
+    let begun = |sim: &Sim| ["0/1.1", "0/1.2"].map(|call| sim.executions(call));
+    assert_eq!((begun(&sim), sim.pending.len()), ([0, 0], 0));
+    sim.event(Event::UnpauseRequested { by: Principal::person("ada") }).expect("a run may go on");
+    sim.settle();
+    assert_eq!(begun(&sim), [1, 1]);
+    sim.release("work");
+    sim.settle();
+    sim.assert_over();
+}
+
 /// Returns the notices at the heads of the turns of `task`, one list per turn that has any.
 fn heads(sim: &Sim, task: &str) -> Vec<Vec<Notice>> {
     let notices = |parts: &[Part]| {

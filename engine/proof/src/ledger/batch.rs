@@ -123,7 +123,7 @@ impl Ledger {
         self.rule(!refused, Invariant::ResultsAreAccepted, || {
             format!("{id} lives after its last refusal, or without a verdict about its result")
         });
-        let held = asks || counts.are_held() || self.running > 0 || unfinished == 0;
+        let held = asks || counts.are_held() || self.running > 0 || unfinished == 0 || self.paused;
         self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has {unfinished} calls without work in progress"));
         let is_question = self.tasks.get(id).is_some_and(|book| book.created.kind == TaskKind::Question);
         self.rule(!is_question || question.is_some(), Invariant::EveryQuestionHasOneEnd, || {

@@ -209,6 +209,10 @@ impl Ledger {
                 self.rule(before != paused, Invariant::TimelineHasNoGaps, || {
                     "a pause of what is paused, or an end of no pause".to_owned()
                 });
+                if !paused {
+                    // What the pause held back must begin now.
+                    self.touched.extend(self.live.iter().cloned());
+                }
             }
             ControlAction::Cancelled { .. } => {
                 if let Some(id) = task

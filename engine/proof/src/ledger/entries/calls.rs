@@ -155,6 +155,8 @@ impl Ledger {
         let known = started.documents.iter().all(|document| self.has_version(document));
         self.rule(known, Invariant::HandedOverArrivesOnce, || format!("{id} attaches documents that do not exist"));
         if row.runs_code {
+            let paused = self.paused;
+            self.rule(!paused, Invariant::CancelledStaysQuiet, || format!("{id} begins while the run is paused"));
             let writes = self.tool(name).is_some_and(|tool| tool.writes);
             let counts = self.counts(&started.task);
             // Calls of code hold each other back only where two of them write.
