@@ -228,7 +228,7 @@ fn the_schema_of_a_type_has_no_references() {
 fn what_a_function_returns_becomes_json_or_an_error_that_says_why_not() {
     assert_eq!(to_output(json!({"a": [1, 2]})).unwrap().text(), r#"{"a":[1,2]}"#);
     let unnamed = std::collections::BTreeMap::from([(vec![1], 2)]);
-    assert!(to_output(unnamed).unwrap_err().message.contains("not JSON"));
+    assert!(to_output(unnamed).unwrap_err().message.contains("cannot be kept as JSON"));
 }
 
 #[test]
