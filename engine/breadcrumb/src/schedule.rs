@@ -53,8 +53,9 @@ pub enum Missed {
     All,
 }
 
-/// The context of the record. Other fields are for people.
+/// The context of the record.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Form {
     interval: Interval,
     #[serde(default = "enabled")]
@@ -174,8 +175,8 @@ impl Interval {
     /// Returns the kind and the pattern: minute, hour, day of the month, month, day of the week.
     fn pattern(&self) -> Result<(&'static str, String), String> {
         Ok(match self {
-            Self::Minutely { every_n_minutes: 0 | 60.. } => {
-                return Err("every_n_minutes is 1 to 59; a pattern of cron has longer intervals".to_owned());
+            Self::Minutely { every_n_minutes } if *every_n_minutes == 60 || 60_u8.checked_rem(*every_n_minutes) != Some(0) => {
+                return Err("every_n_minutes divides an hour: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30".to_owned());
             }
             Self::Minutely { every_n_minutes } => ("minutely", format!("*/{every_n_minutes} * * * *")),
             Self::Hourly { minute: 60.. } => return Err("minute is 0 to 59".to_owned()),
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn a_year_of_every_interval_equals_a_calendar_of_its_own() {
         let intervals: [(Value, Matches, bool); 10] = [
-            (json!({"type": "minutely", "every_n_minutes": 7}), |at| at.minute() % 7 == 0, false),
+            (json!({"type": "minutely", "every_n_minutes": 20}), |at| at.minute() % 20 == 0, false),
             (json!({"type": "minutely", "every_n_minutes": 15}), |at| at.minute() % 15 == 0, false),
             (json!({"type": "hourly", "minute": 7}), |at| at.minute() == 7, false),
             (json!({"type": "daily", "time": "02:30"}), |at| (at.hour(), at.minute()) == (2, 30), true),
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn what_is_no_schedule_is_refused_with_the_reason() {
         let faults = [
-            (json!({"type": "minutely", "every_n_minutes": 0}), "every_n_minutes is 1 to 59"),
+            (json!({"type": "minutely", "every_n_minutes": 0}), "every_n_minutes divides an hour"),
             (json!({"type": "hourly", "minute": 60}), "minute is 0 to 59"),
             (json!({"type": "daily", "time": "9:30"}), "expected hours and minutes such as \"09:30\""),
             (json!({"type": "daily", "time": "24:00"}), "is no time of a day"),

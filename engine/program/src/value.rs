@@ -6,6 +6,9 @@ use serde_json::{Map, Number, Value};
 /// The name of the type of calls that are made later.
 pub(crate) const LATER: &str = "Later";
 
+/// Beginning of the keys by which `serde_json` marks its own types. It reads an object with such a key as another value.
+const RESERVED: &str = "$serde_json::private::";
+
 /// The deepest nesting of a value that leaves a program.
 const MAX_DEPTH: u32 = 100;
 
@@ -81,6 +84,9 @@ fn object(pairs: impl Iterator<Item = (MontyObject, MontyObject)>, depth: u32) -
             MontyObject::Int(number) => number.to_string(),
             other => return Err(format!("has {} as a key, which JSON cannot hold", kind(&other))),
         };
+        if key.starts_with(RESERVED) {
+            return Err(format!("has the key {key:?}, which is reserved"));
+        }
         fields.insert(key, json_at(value, depth)?);
     }
     Ok(Value::Object(fields))

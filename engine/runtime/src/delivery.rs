@@ -13,7 +13,7 @@ use baton_types::principal::Principal;
 
 use crate::actor::Iteration;
 use crate::command::Command;
-use crate::engine::{Engine, Holder};
+use crate::engine::{Engine, Holder, Takes};
 use crate::error::RunError;
 use crate::handle::measured;
 use crate::job::InitialDocument;
@@ -167,7 +167,11 @@ impl Engine {
     ///
     /// Only for commands that stop the run: nothing proceeds, so neither trust nor functions nor models are needed.
     async fn carry_out(&self, id: &RunId, number: u64) -> Result<Delivery, RunError> {
-        let epoch = self.0.take_over(id).await?;
+        let epoch = match self.0.take_over(id, Takes::IfFree).await {
+            // It takes the command from the inbox.
+            Err(RunError::Held { .. }) => return Ok(Delivery::Sent),
+            taken => taken?,
+        };
         let (mut run, last) = self.0.state(id).await?;
         let (before, at) = (run.last_seq(), self.0.clock.now().max(last));
         let waiting = self.0.store.take_commands(id, number - 1).await?;

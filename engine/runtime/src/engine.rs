@@ -138,11 +138,24 @@ impl Engine {
     /// not touched; its handle gives its entries and its outcome. Fails with [`RunError::PinnedConfigs`] only if this program
     /// lacks a function that the run's agents were granted, or has it with another signature.
     pub async fn resume(&self, id: &RunId) -> Result<RunHandle, RunError> {
-        self.resume_adopting(id, None).await
+        self.resume_adopting(id, None, Takes::FromAnyone).await
+    }
+
+    /// Resumes a run, as [`Engine::resume`], unless a living process owns it. Of several processes that try, one gets the run.
+    ///
+    /// # Errors
+    /// [`RunError::Held`] if a living process owns the run.
+    pub async fn resume_free(&self, id: &RunId) -> Result<RunHandle, RunError> {
+        self.resume_adopting(id, None, Takes::IfFree).await
     }
 
     /// Resumes a run, with the configs in `adopting` if given.
-    pub(crate) async fn resume_adopting(&self, id: &RunId, adopting: Option<Adopting>) -> Result<RunHandle, RunError> {
+    pub(crate) async fn resume_adopting(
+        &self,
+        id: &RunId,
+        adopting: Option<Adopting>,
+        takes: Takes,
+    ) -> Result<RunHandle, RunError> {
         if self.live(id).is_some() {
             return Err(RunError::AlreadyRunning(id.clone()));
         }
@@ -165,7 +178,7 @@ impl Engine {
         let mut trusted = self.0.trusted(wanted, folder.as_deref(), stand_in.as_deref())?;
         let mut models = self.0.models(&trusted, stand_in.as_deref(), &inputs)?;
         // From here on no other process can append, so the next read reaches the end of the timeline.
-        let epoch = self.0.take_over(id).await?;
+        let epoch = self.0.take_over(id, takes).await?;
         self.0.catch_up(&mut reading, &mut transcripts).await?;
         if let Some(end) = reading.run.ended().cloned() {
             return self.0.ended(id, end, reading.run).await;
@@ -266,12 +279,31 @@ impl Engine {
     }
 }
 
+/// Whether a run is taken from a living owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// It is.
+    FromAnyone,
+    /// Only a run without a living owner is taken.
+    IfFree,
+}
+
 impl Services {
     /// Takes a run over, and ends the commands that its former owner left; returns the new epoch. No other process can append
     /// from here on.
-    pub(crate) async fn take_over(&self, id: &RunId) -> Result<u64, RunError> {
-        let former = self.store.run(id).await?.and_then(|record| record.owner);
-        let epoch = self.store.take_over(id, &self.store.owner()).await?;
+    pub(crate) async fn take_over(&self, id: &RunId, takes: Takes) -> Result<u64, RunError> {
+        let (epoch, former) = loop {
+            let record = self.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
+            let living = record.owner.clone().filter(|owner| takes == Takes::IfFree && self.store.is_there(owner) == Some(true));
+            if let Some(owner) = living {
+                return Err(RunError::Held { run: id.clone(), owner });
+            }
+            match self.store.take_over(id, &self.store.owner(), record.epoch).await {
+                // Another process was faster.
+                Err(StoreError::StaleEpoch { .. }) => {}
+                taken => break (taken?, record.owner),
+            }
+        };
         if let Some(former) = former {
             let (id, is_dead) = (id.clone(), self.store.is_there(&former) == Some(false));
             let end = move || processes::end_former(&id, (!is_dead).then_some(former.as_str()));

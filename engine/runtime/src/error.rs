@@ -72,6 +72,14 @@ pub enum RunError {
     /// No run has this id.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
+    /// A living process owns the run.
+    #[error("{owner} owns run {run} and is still running")]
+    Held {
+        /// The run.
+        run: RunId,
+        /// The process.
+        owner: String,
+    },
     /// No call of the store has this key.
     #[error("this store has made no such key")]
     UnknownKey,

@@ -12,7 +12,7 @@ use baton_types::id::{AgentId, ContentHash, RunId, TaskId};
 use baton_types::principal::Principal;
 
 use crate::adopting::Adopting;
-use crate::engine::Engine;
+use crate::engine::{Engine, Takes};
 use crate::error::RunError;
 use crate::handle::RunHandle;
 use crate::job::{load_configs, pinned};
@@ -53,7 +53,8 @@ impl Engine {
         let sources = &sources;
         let configs = Arc::new(self.loaded(sources)?);
         let changes = sources.changes_from(&before);
-        self.resume_adopting(id, Some(Adopting { configs, pinned: pinned(sources), changes, by: by.clone() })).await
+        let adopting = Adopting { configs, pinned: pinned(sources), changes, by: by.clone() };
+        self.resume_adopting(id, Some(adopting), Takes::FromAnyone).await
     }
 
     /// Returns the differences that the configs in `sources` would make. Changes nothing.

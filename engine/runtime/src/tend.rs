@@ -82,18 +82,26 @@ impl Engine {
                 () = &mut stop => stopped.cancel(),
                 Some(done) = working.join_next() => {
                     let Ok((id, tended)) = done else { continue };
-                    report(&id, &tended);
                     busy.remove(&id);
-                    if matches!(tended, Tended::Failed(_)) {
-                        passed_over.insert(id, self.0.clock.now().plus(TRY_AGAIN));
+                    let pause = match &tended {
+                        // Another process was faster.
+                        Tended::Failed(RunError::Held { .. }) => Some(LONGEST_PAUSE),
+                        Tended::Failed(_) => Some(TRY_AGAIN),
+                        Tended::Waits | Tended::Over(_) => None,
+                    };
+                    if pause != Some(LONGEST_PAUSE) {
+                        report(&id, &tended);
                     }
+                    passed_over.extend(pause.map(|pause| (id, self.0.clock.now().plus(pause))));
                 }
                 Ok(()) = announced.changed() => {}
                 () = sleep_until(&*self.0.clock, wake) => {}
             }
         }
         while let Some(done) = working.join_next().await {
-            if let Ok((id, tended)) = done {
+            if let Ok((id, tended)) = done
+                && !matches!(tended, Tended::Failed(RunError::Held { .. }))
+            {
                 report(&id, &tended);
             }
         }
@@ -102,7 +110,7 @@ impl Engine {
 
     /// Continues a run until it waits again, is over, or `stop` is cancelled. Another process may have continued it to its end meanwhile.
     async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Tended, RunError> {
-        let handle = self.resume(id).await?;
+        let handle = self.resume_free(id).await?;
         handle.tend();
         let outcome = tokio::select! {
             outcome = handle.until_idle() => outcome,

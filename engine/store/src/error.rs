@@ -16,8 +16,8 @@ pub enum StoreError {
     /// No run of this id is there.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
-    /// The run has another epoch than the batch: another process took it over, or (epoch 0) the run has no owner.
-    #[error("run {run} has epoch {found}, but the batch was written for epoch {expected}: its writer no longer owns the run")]
+    /// The run has another epoch than its writer knows: another process took it over, or (epoch 0) the run has no owner.
+    #[error("run {run} has epoch {found}, and its writer knows epoch {expected}: the writer does not own the run")]
     StaleEpoch {
         /// The run.
         run: RunId,

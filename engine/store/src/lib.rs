@@ -49,11 +49,12 @@ pub trait Store: Send + Sync + 'static {
     /// the run's past (entry 0 if it has none).
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError>;
 
-    /// Makes `owner` the owner of `run` and returns its epoch, one higher than any before. Every batch of an older
+    /// Makes `owner` the owner of `run`, which has the epoch `epoch`, and returns the new epoch, one higher. Every batch of an older
     /// epoch is refused from here on.
     ///
-    /// Fails with [`StoreError::UnknownRun`].
-    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError>;
+    /// Fails with [`StoreError::UnknownRun`], and with [`StoreError::StaleEpoch`] if another owner took the run over since `epoch`: of
+    /// several processes that find a run without an owner, one gets it.
+    async fn take_over(&self, run: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError>;
 
     /// Appends a batch: all of it or, on any error, nothing. When this returns, the batch is durable.
     ///

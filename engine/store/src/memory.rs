@@ -228,9 +228,12 @@ impl Store for MemoryStore {
         state.append(first)
     }
 
-    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
+    async fn take_over(&self, id: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
         let mut state = self.lock();
-        let run = state.run_mut(run)?;
+        let run = state.run_mut(id)?;
+        if run.record.epoch != epoch {
+            return Err(StoreError::StaleEpoch { run: id.clone(), expected: epoch, found: run.record.epoch });
+        }
         run.wakes = run.wakes.map(|_| Timestamp::from_micros(0));
         let record = &mut run.record;
         record.epoch += 1;
@@ -363,7 +366,7 @@ mod tests {
         batch.contents.push((hash, bytes));
         let new = |id: &str, past| NewRun { id: RunId::new(id), job: JobId::new("j"), at: Timestamp::default(), past };
         store.create(new("a", None)).await.expect("a new run");
-        store.take_over(&id, "owner").await.expect("there");
+        store.take_over(&id, "owner", 0).await.expect("there");
         store.append(batch).await.expect("its first entry");
         store.create(new("b", Some(ForkPoint { run: id.clone(), seq: 1 }))).await.expect("a run that begins with it");
         let mut last = Batch::new(id.clone(), 1, 1);

@@ -76,8 +76,8 @@ impl Store for FailingStore {
         self.commit(last_seq(&first), self.inner.begin(run, owner, first)).await
     }
 
-    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
-        self.inner.take_over(run, owner).await
+    async fn take_over(&self, run: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
+        self.inner.take_over(run, owner, epoch).await
     }
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {

@@ -3,13 +3,38 @@
 //! `workflow` and `map` read references themselves. What is inserted into their inputs must stay text there, because an output may come
 //! from outside. So the dollars before a `{` are doubled, once for each tool that will read them.
 
+use std::cell::Cell;
+
 use serde_json::Value;
 
 use super::bounded;
 use super::reference::{Piece, Reference, Template};
 
+/// The most bytes of the inputs of all calls that one `workflow` or `map` makes. Their texts can double with each step.
+const ROOM: usize = 64 << 20;
+
+/// The bytes that are left for inputs of calls.
+pub(super) struct Room(Cell<usize>);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(Cell::new(ROOM))
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), String> {
+        self.0.set(self.0.get().checked_sub(bytes).ok_or_else(no_room)?);
+        Ok(())
+    }
+}
+
+fn no_room() -> String {
+    format!("the inputs of all calls have more than {} MiB together", ROOM >> 20)
+}
+
 /// The values that references name.
 pub(super) struct Values<'f, 'v> {
+    /// The room for what is filled.
+    pub(super) room: &'f Room,
     /// Returns the value of a name, such as the output of a step.
     pub(super) of: &'f dyn Fn(&str) -> Option<&'v Value>,
     /// Returns how messages name the value.
@@ -60,10 +85,14 @@ impl Values<'_, '_> {
     /// Fills `template`, whose references are read `depth` times more after this.
     fn filled(&self, template: &Template, place: Place<'_>, depth: u32) -> Result<Value, String> {
         Ok(match template {
-            Template::Value(value) => value.clone(),
+            Template::Value(value) => {
+                self.room.take(size_of(value))?;
+                value.clone()
+            }
             Template::Whole(reference) => {
                 let mut value = self.value_of(reference)?;
-                escape(&mut value, place, depth);
+                escape(&mut value, place, depth)?;
+                self.room.take(size_of(&value))?;
                 value
             }
             Template::Text(pieces) => {
@@ -74,22 +103,37 @@ impl Values<'_, '_> {
                         Piece::Reference(reference) => text.push_value(&text_of(&self.value_of(reference)?)),
                     }
                 }
-                Value::String(text.finish())
+                let text = text.finish()?;
+                self.room.take(text.len())?;
+                Value::String(text)
             }
             Template::List(list) => {
                 let filled = list.iter().map(|value| self.filled(value, place.of_item(), depth));
                 Value::Array(filled.collect::<Result<_, _>>()?)
             }
             Template::Object(object) => {
-                let tool = object.iter().find(|(key, _)| key == "tool").map(|(_, tool)| self.filled(tool, Place::Other, depth));
-                let tool = tool.transpose()?;
+                // Only these places follow from the tool. Elsewhere, a `tool` may hold another, and so on.
+                let names_tool = matches!(place, Place::Input("map") | Place::Step);
+                let tool = object.iter().find(|(key, _)| names_tool && key == "tool");
+                let tool = tool.map(|(_, tool)| self.filled(tool, Place::Other, depth)).transpose()?;
                 let filled = object.iter().map(|(key, value)| {
                     let (place, more) = place.at(key, tool.as_ref().and_then(Value::as_str));
+                    self.room.take(key.len())?;
                     Ok((key.clone(), self.filled(value, place, depth + more)?))
                 });
                 Value::Object(filled.collect::<Result<_, String>>()?)
             }
         })
+    }
+}
+
+/// Returns about as many bytes as `value` takes.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(values) => 8 + values.iter().map(size_of).sum::<usize>(),
+        Value::Object(object) => 8 + object.iter().map(|(key, value)| key.len() + size_of(value)).sum::<usize>(),
     }
 }
 
@@ -99,23 +143,24 @@ fn text_of(value: &Value) -> String {
 }
 
 /// Makes the texts of `value` stay as they are when references are read `depth` times, and more often in the inputs of `workflow` and `map`.
-fn escape(value: &mut Value, place: Place<'_>, depth: u32) {
+fn escape(value: &mut Value, place: Place<'_>, depth: u32) -> Result<(), String> {
     match value {
         Value::String(text) if depth > 0 => {
             let mut escaped = Escaped::new(depth);
             escaped.push_value(text);
-            *text = escaped.finish();
+            *text = escaped.finish()?;
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| escape(value, place.of_item(), depth)),
+        Value::Array(values) => values.iter_mut().try_for_each(|value| escape(value, place.of_item(), depth))?,
         Value::Object(object) => {
             let tool = object.get("tool").and_then(Value::as_str).map(str::to_owned);
             for (key, value) in object {
                 let (place, more) = place.at(key, tool.as_deref());
-                escape(value, place, depth + more);
+                escape(value, place, depth + more)?;
             }
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+    Ok(())
 }
 
 /// A text of source and of values. References are read in it `depth` times. Only source has references.
@@ -124,11 +169,13 @@ struct Escaped {
     depth: u32,
     /// Number of dollars at the end of the text that no `{` follows yet.
     dollars: usize,
+    /// Whether a part was left out, since there is no room for it.
+    is_cut: bool,
 }
 
 impl Escaped {
     fn new(depth: u32) -> Self {
-        Self { text: String::new(), depth, dollars: 0 }
+        Self { text: String::new(), depth, dollars: 0, is_cut: false }
     }
 
     /// Adds source. Dollars before it are of another part, so they begin no reference.
@@ -138,7 +185,7 @@ impl Escaped {
             self.keep_dollars();
         } else if rest.is_empty() {
             self.dollars += source.len();
-            self.text.push_str(source);
+            self.add(source, 1);
             return;
         }
         self.push(source);
@@ -147,7 +194,7 @@ impl Escaped {
     /// Adds the text of a value.
     fn push_value(&mut self, value: &str) {
         if self.depth == 0 {
-            return self.text.push_str(value);
+            return self.add(value, 1);
         }
         for (index, part) in value.split('{').enumerate() {
             if index > 0 {
@@ -157,7 +204,7 @@ impl Escaped {
             let dollars = part.len() - part.trim_end_matches('$').len();
             if dollars == part.len() {
                 self.dollars += dollars;
-                self.text.push_str(part);
+                self.add(part, 1);
             } else {
                 self.push(part);
             }
@@ -165,19 +212,27 @@ impl Escaped {
     }
 
     fn push(&mut self, text: &str) {
-        self.text.push_str(text);
+        self.add(text, 1);
         self.dollars = text.len() - text.trim_end_matches('$').len();
     }
 
     /// Doubles the dollars at the end, once for each time that references are read.
     fn keep_dollars(&mut self) {
-        let times = (1_usize << self.depth.min(16)) - 1;
-        self.text.extend(std::iter::repeat_n('$', self.dollars * times));
+        let times = 1_usize.checked_shl(self.depth).map_or(usize::MAX, |times| times - 1);
+        self.add("$", self.dollars.saturating_mul(times));
         self.dollars = 0;
     }
 
-    fn finish(self) -> String {
-        self.text
+    /// Adds `text` so many `times`, if there is room.
+    fn add(&mut self, text: &str, times: usize) {
+        self.is_cut |= text.len().saturating_mul(times).saturating_add(self.text.len()) > ROOM;
+        if !self.is_cut {
+            self.text.extend(std::iter::repeat_n(text, times));
+        }
+    }
+
+    fn finish(self) -> Result<String, String> {
+        if self.is_cut { Err(no_room()) } else { Ok(self.text) }
     }
 }
 
@@ -212,7 +267,8 @@ mod tests {
 
     fn fill(tool: &str, input: Value, values: &[(&str, Value)]) -> Result<Value, String> {
         let of = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-        Values { of: &of, noun: &|name| format!("the output of step {name:?}") }.fill(&Template::parse(input)?, tool)
+        let room = Room::new();
+        Values { room: &room, of: &of, noun: &|name| format!("the output of step {name:?}") }.fill(&Template::parse(input)?, tool)
     }
 
     fn filled(input: Value) -> Result<Value, String> {
@@ -313,6 +369,24 @@ mod tests {
             planned["steps"][0]["input"]["steps"][0]["input"]["m"],
             json!("$$$${secret}"),
             "also where a value has the steps"
+        );
+    }
+
+    #[test]
+    fn hostile_inputs_take_neither_time_nor_memory() {
+        let deep = |inner: Value, key: &str| (0..100).fold(inner, |value, _| json!({ key: value }));
+        assert!(fill("workflow", json!({"steps": [{"input": deep(json!("${a}"), "tool")}]}), &[("a", json!(1))]).is_ok());
+        assert!(fill("map", deep(json!("${a}"), "tool"), &[("a", json!(1))]).is_ok());
+        let long = [("a", json!("x".repeat(1 << 20)))];
+        let expected = "the inputs of all calls have more than 64 MiB together";
+        assert_eq!(fill("echo", json!({"m": "${a} ".repeat(4_000)}), &long).unwrap_err(), expected);
+        assert_eq!(fill("echo", json!({"m": vec!["${a}"; 100]}), &long).unwrap_err(), expected);
+        assert_eq!(fill("echo", json!({"m": vec!["x".repeat(1 << 20); 100]}), &[]).unwrap_err(), expected);
+        let nested = |inner: Value| json!({"steps": [{"tool": "workflow", "input": inner}]});
+        let dollars = [("a", json!(format!("{}{{", "$".repeat(1_000))))];
+        assert_eq!(
+            fill("workflow", (0..30).fold(json!({"m": "${a}"}), |input, _| nested(input)), &dollars).unwrap_err(),
+            expected
         );
     }
 

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::filling::{Values, reason_of};
+use super::filling::{Room, Values, reason_of};
 use super::reference::Template;
 
 /// The most items of one call.
@@ -139,10 +139,11 @@ fn template_of(input: Map<String, Value>) -> Result<Template, String> {
 
 /// Returns the call for each item.
 fn calls_of(tool: &str, template: &Template, items: Vec<Value>) -> Result<Vec<ModelCall>, String> {
+    let room = Room::new();
     let call = |(index, item): (usize, Value)| {
         let number = json!(index);
         let of = |name: &str| Some(if name == "item" { &item } else { &number });
-        let input = Values { of: &of, noun: &|name| format!("the {name}") }.fill(template, tool);
+        let input = Values { room: &room, of: &of, noun: &|name| format!("the {name}") }.fill(template, tool);
         Ok(ModelCall::new(tool, input.map_err(|error| format!("item {index}: {error}"))?))
     };
     items.into_iter().enumerate().map(call).collect()

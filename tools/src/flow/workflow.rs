@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::bounded;
-use super::filling::{Values, reason_of};
+use super::filling::{Room, Values, reason_of};
 use super::reference::Template;
 
 /// The most steps of one workflow.
@@ -70,13 +70,13 @@ async fn workflow(
     let wanted = returnStep
         .map(|id| graph.index_of(&id).ok_or_else(|| invalid(format!("returnStep: there is no step {:?}", bounded(&id)))));
     let wanted = wanted.transpose()?;
-    let mut state = State::new(&graph);
+    let (mut state, room) = (State::new(&graph), Room::new());
     let mut running = FuturesUnordered::new();
     loop {
         while let Some(index) = state.next_ready() {
             let step = &graph.steps[index];
             let (of, noun) = (|id: &str| state.output(id), |id: &str| format!("the output of step {id:?}"));
-            match (Values { of: &of, noun: &noun }).fill(&step.input, &step.tool) {
+            match (Values { room: &room, of: &of, noun: &noun }).fill(&step.input, &step.tool) {
                 Ok(input) => running.push(async move { (index, context.call_tool(Some(&step.id), &step.tool, input).await) }),
                 Err(reason) => state.fail(index, reason),
             }

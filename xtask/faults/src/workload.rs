@@ -231,7 +231,9 @@ pub async fn perform(plan: &Plan, folder: &Path, disk: &Disk, acknowledged: &Mut
             2 => checkpoint(&path, "PASSIVE"),
             TAKE_OVER => {
                 let other = Arc::new(SqliteStore::open(&path)?);
-                let epoch = other.take_over(&plan.runs[0].new.id, "second owner").await?;
+                let id = &plan.runs[0].new.id;
+                let before = other.run(id).await?.map_or(0, |record| record.epoch);
+                let epoch = other.take_over(id, "second owner", before).await?;
                 note(Acknowledged::Epoch(plan.runs[0].new.id.clone(), epoch));
                 second = Some(other);
             }
@@ -355,7 +357,7 @@ pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) ->
                 return Err(format!("{id}: {what:?} does not hold after {batches} batches at epoch {}", record.epoch));
             }
         }
-        let epoch = store.take_over(id, "who comes after").await.map_err(said)?;
+        let epoch = store.take_over(id, "who comes after", record.epoch).await.map_err(said)?;
         let text = "it continues".to_owned();
         let control = Control { task: None, action: ControlAction::Steered { text }, by: Principal::program("trial") };
         let next = Recorded {

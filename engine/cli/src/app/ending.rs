@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_runtime::RunHandle;
+use baton_runtime::{RunError, RunHandle};
 use baton_store::Store;
 use clap::{Args, ValueHint};
 
@@ -97,7 +97,13 @@ pub(crate) async fn resume_and_finish(
     let builder = builder(&found.store, place.store_file(), place, Manner::of(options.trust))?;
     let engine = recording.used_by(builder).build().map_err(run_failure)?;
     let interruptions = Interruptions::catch()?;
-    let handle = engine.resume(found.id()).await.map_err(run_failure)?;
+    let handle = match engine.resume_free(found.id()).await {
+        Err(RunError::Held { owner, .. }) => {
+            place.screen.tell(&text!("{owner} continues run {}", style::name(found.id())));
+            return Ok(Exit::Done);
+        }
+        handle => handle.map_err(run_failure)?,
+    };
     job::tell_changes(place, found).await?;
     let left = handle.clone();
     tokio::spawn(async move {

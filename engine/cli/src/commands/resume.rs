@@ -1,7 +1,7 @@
 //! `baton resume`: continues a run with its pinned configs, or with the current configs of its job.
 
 use baton_config::Sources;
-use baton_runtime::{Engine, Holder, RunHandle};
+use baton_runtime::{Engine, Holder, RunError, RunHandle};
 use clap::Args;
 
 use crate::app::{Ending, builder, complete, finish, run_failure, unpause};
@@ -55,19 +55,18 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
         if found.state().await?.totals().paused {
             return unpause(&engine, &found, place).await;
         }
-        return Err(Failure::Refused(format!(
-            "{owner} owns run {} and is still running; look at it: {}; or take it over: {}",
-            found.id(),
-            baton("show").value(found.id()),
-            baton("resume").value(found.id()).flag("--take-over")
-        )));
+        return Err(held(owner, &found));
     }
     let migrated = if args.migrate { migrate(&args, &engine, &found, place).await? } else { None };
     let (handle, interruptions) = if let Some(migrated) = migrated {
         migrated
     } else {
         let interruptions = Interruptions::catch()?;
-        let handle = engine.resume(found.id()).await.map_err(run_failure)?;
+        let resumed = if args.take_over { engine.resume(found.id()).await } else { engine.resume_free(found.id()).await };
+        let handle = match resumed {
+            Err(RunError::Held { owner, .. }) => return Err(held(&owner, &found)),
+            handle => handle.map_err(run_failure)?,
+        };
         if !args.migrate {
             job::tell_changes(place, &found).await?;
         }
@@ -77,6 +76,16 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     let _ended = handle.unpause(&terminal::person()).await;
     let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_ref(), interruptions).await?;
     recording.close(found.id(), exit, place)
+}
+
+/// Returns the refusal to take a run from the living process `owner`.
+fn held(owner: &str, found: &FoundRun) -> Failure {
+    Failure::Refused(format!(
+        "{owner} owns run {} and is still running; look at it: {}; or take it over: {}",
+        found.id(),
+        baton("show").value(found.id()),
+        baton("resume").value(found.id()).flag("--take-over")
+    ))
 }
 
 /// Continues with the current configs of the job's folder, after a confirmation. Returns `None` if the run has ended or already

@@ -214,8 +214,8 @@ impl Store for SqliteStore {
         self.writer()?.write(Write::begin(run, owner, first)).await.map(drop)
     }
 
-    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
-        self.writer()?.write(Write::TakeOver { run: run.clone(), owner: owner.to_owned() }).await
+    async fn take_over(&self, run: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
+        self.writer()?.write(Write::TakeOver { run: run.clone(), owner: owner.to_owned(), epoch }).await
     }
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {

@@ -21,7 +21,7 @@ pub(super) fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, S
     match write {
         Write::Create(run) => insert_run(file, run, &mut |_| Ok(())),
         Write::Begin { run, owner, batch, rows } => begin(file, run, owner, batch, rows),
-        Write::TakeOver { run, owner } => take_over(file, run, owner),
+        Write::TakeOver { run, owner, epoch } => take_over(file, run, owner, *epoch),
         Write::Append { batch, rows } => append(file, batch, rows),
         Write::PutContent { hash, content } => put_content(file, *hash, content).map(|()| Ok(0)),
         Write::PutCommand { run, command } => put_command(file, run, command),
@@ -90,8 +90,11 @@ fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows:
     })
 }
 
-fn take_over(file: &Transaction<'_>, run: &RunId, owner: &str) -> Result<Answer, StoreError> {
+fn take_over(file: &Transaction<'_>, run: &RunId, owner: &str, epoch: u64) -> Result<Answer, StoreError> {
     let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
+    if row.epoch != epoch {
+        return Ok(Err(StoreError::StaleEpoch { run: run.clone(), expected: epoch, found: row.epoch }));
+    }
     (row.epoch, row.owner) = (row.epoch + 1, Some(owner.to_owned()));
     // If this owner dies, the run should continue at once.
     row.wakes = row.wakes.map(|_| 0);

@@ -37,7 +37,7 @@ pub(super) enum Write {
     /// See [`crate::Store::begin`].
     Begin { run: NewRun, owner: String, batch: Batch, rows: Vec<EntryRow> },
     /// See [`crate::Store::take_over`]; answers the epoch.
-    TakeOver { run: RunId, owner: String },
+    TakeOver { run: RunId, owner: String, epoch: u64 },
     /// See [`crate::Store::append`].
     Append { batch: Batch, rows: Vec<EntryRow> },
     /// See [`crate::Store::put_content`]; the hash was checked.

@@ -32,7 +32,7 @@ async fn everything_is_there_after_closing_and_opening() {
     assert_eq!(disk.store.recall(&memory(), &AgentId::new("analyst"), &ToolId::new("save"), 9).await.expect("readable").len(), 1);
     let waiting = disk.store.take_commands(&run, 0).await.expect("readable");
     assert_eq!(waiting, [(command, Json::of("answer").expect("JSON"))]);
-    assert_eq!(disk.store.take_over(&run, "later").await.expect("there"), 2, "the epoch goes on from where it was");
+    assert_eq!(disk.store.take_over(&run, "later", 1).await.expect("there"), 2, "the epoch goes on from where it was");
     let path = disk.store.path().to_owned();
     let folder = disk.folder;
     drop(disk.store);
@@ -52,7 +52,7 @@ async fn two_openings_share_the_file_and_the_epoch_keeps_them_apart() {
     second.put_command(&run, Json::null()).await.expect("anybody may put commands");
     assert_eq!(disk.store.take_commands(&run, 0).await.expect("readable").len(), 1);
 
-    assert_eq!(second.take_over(&run, "second").await.expect("there"), 2);
+    assert_eq!(second.take_over(&run, "second", 1).await.expect("there"), 2);
     let refused = disk.store.append(batch(&run, 2, 1)).await.expect_err("it lost the run");
     assert!(matches!(refused, StoreError::StaleEpoch { expected: 1, found: 2, .. }), "{refused}");
     second.append(Batch { epoch: 2, ..batch(&run, 2, 1) }).await.expect("the new owner's");

@@ -113,7 +113,7 @@ async fn another_process_that_comes_and_goes_takes_no_file_away() {
 async fn a_run_that_a_living_process_holds_is_not_removed() {
     let disk = OnDisk::new();
     let run = owned_run(&disk.store, "a").await;
-    disk.store.take_over(&run, &disk.store.owner()).await.unwrap();
+    disk.store.take_over(&run, &disk.store.owner(), 1).await.unwrap();
     let other = SqliteStore::open(disk.store.path()).unwrap();
     let named = || Retention { named: vec![run.clone()], ..Retention::default() };
     for dry_run in [true, false] {

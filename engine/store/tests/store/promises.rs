@@ -50,9 +50,11 @@ async fn only_the_owner_of_the_newest_epoch_appends(store: Arc<dyn Store>) {
         let refused = store.append(Batch { epoch, ..batch(&run, 0, 1) }).await.expect_err("nobody owns the run");
         assert!(matches!(refused, StoreError::StaleEpoch { found: 0, .. }), "{refused}");
     }
-    assert_eq!(store.take_over(&run, "first").await.expect("there"), 1);
+    assert_eq!(store.take_over(&run, "first", 0).await.expect("there"), 1);
     store.append(batch(&run, 0, 2)).await.expect("the owner's");
-    assert_eq!(store.take_over(&run, "second").await.expect("there"), 2);
+    assert_eq!(store.take_over(&run, "second", 1).await.expect("there"), 2);
+    let late = store.take_over(&run, "third", 1).await.expect_err("the second was faster");
+    assert!(matches!(late, StoreError::StaleEpoch { expected: 1, found: 2, .. }), "{late}");
     let refused = store.append(batch(&run, 2, 1)).await.expect_err("the first owner's");
     assert!(matches!(refused, StoreError::StaleEpoch { expected: 1, found: 2, .. }), "{refused}");
     // Nor may it end what the second owner holds: a batch without entries is checked like any other.
@@ -179,7 +181,7 @@ async fn a_run_begins_with_entries_of_another(store: Arc<dyn Store>) {
     let third = NewRun { past: Some(ForkPoint { run: second.id.clone(), seq: 3 }), ..new_run("third", 3) };
     store.create(third.clone()).await.expect("a run that begins with a run that begins with a run");
     assert_eq!(store.run(&third.id).await.expect("readable").expect("there").last_seq, 3);
-    assert_eq!(store.take_over(&third.id, "owner").await.expect("there"), 1);
+    assert_eq!(store.take_over(&third.id, "owner", 0).await.expect("there"), 1);
     for wrong in [0, 2, 4] {
         let refused = store.append(batch(&third.id, wrong, 1)).await.expect_err("it follows entry 3");
         assert!(matches!(refused, StoreError::SequenceMismatch { found: 3, .. }), "{refused}");
@@ -339,7 +341,7 @@ async fn a_command_wakes_who_subscribed(store: Arc<dyn Store>) {
 async fn what_is_unknown_is_said(store: Arc<dyn Store>) {
     let run = run_id("nobody");
     let unknown = [
-        store.take_over(&run, "x").await.map(drop),
+        store.take_over(&run, "x", 0).await.map(drop),
         store.append(batch(&run, 0, 1)).await,
         store.entries(&run, 0, 1).await.map(drop),
         store.task_entries(&run, &TaskId::root(), 1).await.map(drop),

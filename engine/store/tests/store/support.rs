@@ -53,7 +53,7 @@ pub(crate) fn new_run(name: &str, created: u64) -> NewRun {
 /// Returns a run that exists and is owned; its epoch is 1.
 pub(crate) async fn owned_run(store: &dyn Store, name: &str) -> RunId {
     store.create(new_run(name, 1)).await.expect("a new run");
-    let epoch = store.take_over(&run_id(name), "first owner").await.expect("the run is there");
+    let epoch = store.take_over(&run_id(name), "first owner", 0).await.expect("the run is there");
     assert_eq!(epoch, 1);
     run_id(name)
 }

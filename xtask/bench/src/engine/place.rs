@@ -109,8 +109,8 @@ impl Store for Watched {
         Ok(())
     }
 
-    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
-        self.store.take_over(run, owner).await
+    async fn take_over(&self, run: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
+        self.store.take_over(run, owner, epoch).await
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
