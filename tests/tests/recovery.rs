@@ -282,6 +282,35 @@ async fn a_former_owner_commits_nothing_more() {
     assert_eq!((record.last_seq, record.epoch), (finished.entries.len() as u64, 2));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_processes_that_continue_a_free_run_one_gets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("baton.db");
+    let asking = || {
+        let answers = model(|_, turn, _| match turn {
+            1 => calls(&[("ask_master", json!({"question": "Shall I?"}))]),
+            _ => handoff("done", &[]),
+        });
+        engine(Arc::new(SqliteStore::open(&path).unwrap()), &answers)
+    };
+    let first = asking();
+    for _ in 0..10 {
+        let job = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).load();
+        let handle = first.start(job, StartOptions::default()).await.unwrap();
+        assert!(matches!(handle.outcome_without_people().await, RunOutcome::WaitingForPerson));
+        handle.stop().await;
+        let processes = [asking(), asking(), asking()];
+        let taken = futures_util::future::join_all(processes.iter().map(|process| process.resume_free(handle.id()))).await;
+        let (owners, others): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
+        assert_eq!((owners.len(), others.len()), (1, 2));
+        assert!(others.into_iter().all(|other| matches!(other, Err(RunError::Held { .. }))));
+        let owner = owners.into_iter().next().unwrap().unwrap();
+        assert!(matches!(owner.outcome_without_people().await, RunOutcome::WaitingForPerson), "nobody takes it away");
+        assert_eq!(first.store().run(handle.id()).await.unwrap().unwrap().epoch, 2);
+        owner.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_run_that_waits_for_a_person_still_waits_for_the_same_thing_after_a_restart() {
     let job = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).load();

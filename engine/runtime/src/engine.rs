@@ -292,15 +292,17 @@ impl Services {
     /// Takes a run over, and ends the commands that its former owner left; returns the new epoch. No other process can append
     /// from here on.
     pub(crate) async fn take_over(&self, id: &RunId, takes: Takes) -> Result<u64, RunError> {
+        let mut is_raced = false;
         let (epoch, former) = loop {
             let record = self.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
-            let living = record.owner.clone().filter(|owner| takes == Takes::IfFree && self.store.is_there(owner) == Some(true));
+            let lives = |owner: &String| is_raced || self.store.is_there(owner) == Some(true);
+            let living = record.owner.clone().filter(|owner| takes == Takes::IfFree && lives(owner));
             if let Some(owner) = living {
                 return Err(RunError::Held { run: id.clone(), owner });
             }
             match self.store.take_over(id, &self.store.owner(), record.epoch).await {
                 // Another process was faster.
-                Err(StoreError::StaleEpoch { .. }) => {}
+                Err(StoreError::StaleEpoch { .. }) => is_raced = true,
                 taken => break (taken?, record.owner),
             }
         };
