@@ -1,8 +1,8 @@
 //! `schedule.definition.v1`: a record that has ticks published, by the intervals of the seeds or a pattern of cron.
 //!
-//! Every interval is turned into one pattern of five fields, so there is one calendar. Its rules for a change of clocks are those
-//! of Vixie cron: a fixed time that does not exist is moved to the end of the gap, one that exists twice counts once, and a step or
-//! `*` follows the clock.
+//! Every interval is turned into one pattern of five fields, so there is one calendar. When clocks change, it follows Vixie cron. A
+//! fixed time that does not exist is moved to the end of the gap. A fixed time that exists twice counts once. A step or `*` follows
+//! the clock.
 
 use baton_types::breadcrumb::Breadcrumb;
 use baton_types::time::Timestamp;
@@ -138,7 +138,7 @@ impl Schedule {
         let form: Form = serde_json::from_str(context).map_err(|error| format!("the schedule cannot be read: {error}"))?;
         let zone = form.timezone.as_deref().unwrap_or(DEFAULT_ZONE);
         let known = TimeZone::get(zone);
-        let zone = known.map_err(|_| format!("{zone:?} is no time zone; expected a name such as \"Europe/Berlin\""))?;
+        let zone = known.map_err(|_| format!("the time zone {zone:?} is unknown; expected a name such as \"Europe/Berlin\""))?;
         if form.labels.len() > MAX_LABELS {
             return Err(format!("a schedule has {MAX_LABELS} labels at most"));
         }
@@ -218,7 +218,7 @@ fn clock(time: &str) -> Result<String, String> {
     let parts = time.split_once(':').and_then(|(hour, minute)| Some((number(hour, 23)?, number(minute, 59)?)));
     match parts {
         Some((hour, minute)) => Ok(format!("{minute} {hour}")),
-        None => Err(format!("{time:?} is no time of a day; expected hours and minutes such as \"09:30\"")),
+        None => Err(format!("the time {time:?} cannot be read; expected hours and minutes such as \"09:30\"")),
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
             (json!({"type": "minutely", "every_n_minutes": 0}), "every_n_minutes divides an hour"),
             (json!({"type": "hourly", "minute": 60}), "minute is 0 to 59"),
             (json!({"type": "daily", "time": "9:30"}), "expected hours and minutes such as \"09:30\""),
-            (json!({"type": "daily", "time": "24:00"}), "is no time of a day"),
+            (json!({"type": "daily", "time": "24:00"}), "cannot be read; expected hours"),
             (json!({"type": "weekly", "weekdays": [], "time": "09:30"}), "weekdays has at least one"),
             (json!({"type": "monthly", "time": "09:30"}), "either day_of_month"),
             (json!({"type": "monthly", "day_of_month": 0, "time": "09:30"}), "either day_of_month"),
@@ -373,6 +373,6 @@ mod tests {
             assert!(error.contains(reason), "{interval}: {error}");
         }
         let error = of(&json!({"type": "minutely"}), "Europe/Atlantis").unwrap_err();
-        assert!(error.contains("is no time zone"), "{error}");
+        assert!(error.contains("is unknown"), "{error}");
     }
 }

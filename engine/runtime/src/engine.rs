@@ -279,12 +279,12 @@ impl Engine {
     }
 }
 
-/// Whether a run is taken from a living owner.
+/// The owners from which a run is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// It is.
+    /// Also living ones.
     FromAnyone,
-    /// Only a run without a living owner is taken.
+    /// None, or one that is dead.
     IfFree,
 }
 

@@ -1,4 +1,4 @@
-//! What the limits must leave for the calls that code is about to make.
+//! Limits that must leave room for the calls that code is about to make.
 
 use baton_types::call::{CallError, ErrorCode, ModelCall};
 use baton_types::config::EffectClass;

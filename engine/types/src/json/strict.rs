@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use smallvec::SmallVec;
 
 /// The most objects and arrays inside each other. `serde_json` reads no more.
 pub const MAX_DEPTH: usize = 127;
@@ -74,9 +73,9 @@ pub fn read_or_text(text: &str) -> Result<Value, JsonError> {
 pub(super) fn check(text: &str) -> Result<(), JsonError> {
     let bytes = text.as_bytes();
     // The keys of all open objects, each with its place.
-    let mut keys: SmallVec<[(Cow<'_, str>, usize); 16]> = SmallVec::new();
+    let mut keys: Vec<(Cow<'_, str>, usize)> = Vec::new();
     // For each open object the number of keys before its own, and nothing for each open array.
-    let mut open: SmallVec<[Option<usize>; 16]> = SmallVec::new();
+    let mut open: Vec<Option<usize>> = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -248,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Whatever is accepted must be a value for the reader, and the other way round but for repeated keys.
+    /// Accepted texts are values for the reader, and refused ones are not, except for repeated keys.
     #[test]
     fn the_check_agrees_with_the_reader_on_every_short_text() {
         let parts = [
