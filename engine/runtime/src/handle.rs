@@ -55,7 +55,7 @@ pub(crate) enum Message {
         event: Event,
         /// The contents of the writes it names.
         contents: Vec<(ContentHash, Content)>,
-        /// Channel for the acceptance or refusal, once it is durable.
+        /// Channel for the acceptance or refusal, once it is durable. Code that makes a call gets it once it is decided.
         reply: Option<Reply>,
     },
     /// A model gave no answer in one attempt.

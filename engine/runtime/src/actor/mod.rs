@@ -4,6 +4,9 @@
 //! event and applies the entries in memory. *Commit* makes the entries durable as one batch. Only then are they
 //! published, callers answered, and the effects performed. A failed commit ends the actor at once: it performs nothing
 //! more, its memory is lost, and the store alone has the state of the run.
+//!
+//! There are two exceptions, for functions of this process without effects: they may begin before the commit, and their code gets
+//! results and decisions about its calls. If the commit fails, nothing of that remains.
 
 mod outage;
 mod spawn;

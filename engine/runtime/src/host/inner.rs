@@ -1,6 +1,6 @@
 //! Calls that the code of a call makes.
 //!
-//! The code gets one result at a time, and only while it waits: it is polled until it is idle and all its calls are on the timeline,
+//! The code gets one result at a time, and only while it waits: it is polled until it is idle and all its calls are decided,
 //! and then the next result is given. Results come in the order of the timeline. So code that runs again after a crash sees the same order, makes the same calls and
 //! gives them the same numbers.
 //!
@@ -43,7 +43,7 @@ struct State {
     inbox: mpsc::UnboundedReceiver<Returned>,
     waiting: FxHashMap<CallId, oneshot::Sender<Arc<CallResult>>>,
     made: HashSet<CallId>,
-    /// Number of calls that are not on the timeline yet.
+    /// Number of calls that are not decided yet.
     undecided: u32,
     /// Number of calls without a name of their own.
     numbered: u32,
@@ -185,7 +185,7 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// A call that is not on the timeline yet.
+/// A call that is not decided yet.
 struct Begun<'c> {
     calls: &'c InnerCalls,
     call: CallId,

@@ -196,7 +196,7 @@ impl ToolHost for Host {
 }
 
 impl Host {
-    /// Sends `event` to the run. Returns the decision once it is durable.
+    /// Sends `event` to the run. Returns the decision once it is durable, or about a call of code once it is made.
     pub(crate) async fn decided(&self, event: Event) -> Result<(), Refusal> {
         let (reply, decided) = oneshot::channel();
         let message = Message::Event { event, contents: Vec::new(), reply: Some(reply) };
