@@ -210,7 +210,7 @@ impl Ledger {
                     "a pause of what is paused, or an end of no pause".to_owned()
                 });
                 if !paused {
-                    // What the pause held back must begin now.
+                    // Calls that waited for the end of the pause begin now.
                     self.touched.extend(self.live.iter().cloned());
                 }
             }
