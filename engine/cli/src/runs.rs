@@ -6,6 +6,7 @@ use baton_machine::Run;
 use baton_store::{RunRecord, Store};
 use baton_timeline::{Line, Reader};
 use baton_types::document::Documents;
+use baton_types::call::CallStatus;
 use baton_types::entry::{Entry, FinalState, Recorded};
 use baton_types::id::RunId;
 
@@ -83,10 +84,27 @@ pub(crate) fn session<'r>(runs: &'r [RunRecord], run: &'r RunRecord) -> Vec<&'r 
     session
 }
 
+/// Returns the runs of a session as text: `A → B → C`, or `A → B, A → C` if two runs continue the same one.
+pub(crate) fn session_text(runs: &[RunRecord], session: &[&RunRecord]) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for run in session {
+        let before = continued(runs, run).map(|before| before.id.as_str());
+        match before {
+            Some(before) if last != Some(before) => text.push_str(&format!(", {before} → ")),
+            Some(_) => text.push_str(" → "),
+            None => {}
+        }
+        text.push_str(run.id.as_str());
+        last = Some(run.id.as_str());
+    }
+    text
+}
+
 /// Whether a run with this status has ended.
-fn is_over(status: &str) -> bool {
+pub(crate) fn is_over(status: &str) -> bool {
     let states = [FinalState::Completed, FinalState::Failed, FinalState::Cancelled, FinalState::TimedOut];
-    states.iter().any(|state| state.as_str() == status)
+    status == CallStatus::Partial.as_str() || states.iter().any(|state| state.as_str() == status)
 }
 
 /// Returns true if `text` names a run. Commands that take a run or something else use it.

@@ -362,7 +362,8 @@ impl Session<'_> {
             tool.is_some_and(|tool| tool.tool_type.behavior().runs_code && tool.effect == EffectClass::AtMostOnce)
         };
         let calls = self.view.run.graph().iter().flat_map(|task| task.calls().map(move |call| (task, call)));
-        let awaited = calls.filter(|(_, call)| call.is_running() && is_awaited(&call.asked.tool));
+        // A call whose code waits for its own calls is not waited for: nothing that it waits for begins any more.
+        let awaited = calls.filter(|(_, call)| call.is_running() && !call.is_calling() && is_awaited(&call.asked.tool));
         awaited.map(|(task, call)| format!("{} of {}", call.asked.tool, task.holder)).collect()
     }
 

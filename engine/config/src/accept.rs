@@ -38,6 +38,11 @@ impl<'s> Loader<'s> {
             self.faults.push(fault(message).expected("\"agent:\" and the id of an agent, or \"tool:\" and the id of a tool"));
             return None;
         };
+        if form.agent.as_deref().is_some_and(|agent| by == Acceptor::Agent(AgentId::new(agent))) {
+            let message = format!("the acceptor \"{}\" is the agent whose results it would accept", accept.by);
+            self.faults.push(fault(message).expected("another agent, or a tool"));
+            return None;
+        }
         self.acceptors.push((by.clone(), fault(format!("tool \"{}\" cannot be an acceptor", by.tool()))));
         Some(Accept { by, rounds: accept.rounds.unwrap_or(DEFAULT_ROUNDS) })
     }

@@ -29,8 +29,13 @@ impl<'s> Loader<'s> {
         if texts.function.is_some_and(|function| function.blocking) {
             self.faults.push(misplaced("/calls", "a blocking function cannot make calls", "an \"async fn\""));
         }
-        // A command is a process of its own: after a crash its effect class decides.
+        // A command is a process of its own: its effect class decides what happens after a crash, or while a call waits for a person.
         let is_command = matches!(executor, Some(Executor::Exec(_)));
+        if is_command && form.effect.is_none() {
+            let message = "a command that makes calls needs an \"effect\": its process may end while a call waits for a person";
+            let expected = "\"keyed\", \"idempotent\" or \"pure\" if the command may run again (calls keep their results), else \"at_most_once\"";
+            self.faults.push(texts.fault(FaultKind::MissingKey, "/calls", Spot::Key, message).expected(expected));
+        }
         if !is_command && form.effect.unwrap_or_default() != EffectClass::Pure {
             let message = "a function that makes calls runs again after a crash, so it must have no effect of its own";
             self.faults.push(misplaced("/effect", message, "\"effect\": \"pure\"; the called tools keep their own effects"));

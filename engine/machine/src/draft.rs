@@ -3,15 +3,16 @@
 //!
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
+use baton_types::config::EffectClass;
 use baton_types::entry::{Conflict, Output};
 use smallvec::SmallVec;
 
-use crate::agent;
 use crate::prelude::*;
 use crate::render::goes_to_user;
 use crate::requests::AnsweredRequest;
 use crate::rules::after;
 use crate::task::Streak;
+use crate::{agent, bounded, unknown_outcome};
 
 /// The decision in progress: the run, the entries and effects so far, and the steps that are left.
 pub(super) struct Draft<'run> {
@@ -196,7 +197,8 @@ impl Draft<'_> {
     }
 
     fn finish_as(&mut self, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>, details: FinishDetails) {
-        self.end_inner(call);
+        let interrupted = self.end_inner(call);
+        let result = if interrupted.is_empty() { result } else { with_interrupted(result, &interrupted) };
         let FinishDetails { of_function: FunctionDetails { conflicts, read, delivered_by, printed }, result_of } = details;
         let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
@@ -232,10 +234,12 @@ impl Draft<'_> {
         }
     }
 
-    /// Ends the calls without a result that the code of `outer` made. The end of each ends those that came of it.
-    pub(super) fn end_inner(&mut self, outer: CallAt) {
+    /// Ends the calls without a result that the code of `outer` made, and returns those whose outcome is unknown. The end of each
+    /// ends those that came of it.
+    pub(super) fn end_inner(&mut self, outer: CallAt) -> Vec<CallId> {
+        let mut interrupted = Vec::new();
         if !self.call(outer).is_calling() {
-            return;
+            return interrupted;
         }
         for index in self.calls(outer.task).unfinished_of(outer.index) {
             let call = CallAt { index, ..outer };
@@ -260,11 +264,27 @@ impl Draft<'_> {
                         self.settle_asks(call.task, Some(&stopped), Used::Reservation);
                         self.decision.effects.push(Effect::StopCall { call: stopped });
                     }
-                    let result = self.call(call).with_attempts(result);
+                    let result = self.stopped(call, error);
                     self.finish(call, result, None);
                 }
             }
+            let open = self.call(call);
+            let is_unknown = open.finish().is_some_and(|finish| finish.status == CallStatus::UnknownOutcome);
+            if is_unknown || open.stage == CallStage::Doubt {
+                interrupted.push(open.id.clone());
+            }
         }
+        interrupted
+    }
+
+    /// Returns the result of `call`, which `error` ends before its time. Code that may not be repeated may have acted already, so
+    /// its outcome is unknown.
+    pub(super) fn stopped(&self, call: CallAt, error: CallError) -> Arc<CallResult> {
+        let open = self.call(call);
+        if open.is_running() && open.is_function() && self.tool(call).effect == EffectClass::AtMostOnce {
+            return unknown_outcome(Some(&error.message)).into();
+        }
+        open.with_attempts(CallResult::error(CallStatus::Cancelled, error))
     }
 
     /// Records that `call` begins, with `documents`; `target` is the holder of the task that it creates.
@@ -359,6 +379,24 @@ impl Run {
         let index = calls.index_of(call)?;
         is_meant(&calls[index]).then_some(CallAt { task, index })
     }
+}
+
+/// Returns `result` of a call whose code failed while calls that it made were `interrupted`. Repeating the call could repeat their
+/// effects, so its own outcome is unknown too.
+fn with_interrupted(result: Arc<CallResult>, interrupted: &[CallId]) -> Arc<CallResult> {
+    if result.status == CallStatus::Success {
+        // The code knew that it did not wait for them.
+        return result;
+    }
+    let names: Vec<&str> = interrupted.iter().filter_map(|call| Some(call.outer()?.1)).collect();
+    let message = format!(
+        "{}; it is unknown whether these calls took effect, since they were interrupted: {}",
+        result.reason(),
+        bounded(&names.join(", "))
+    );
+    let detail = json!({"unknown_outcome": names, "cause": result.error});
+    let error = CallError::new(ErrorCode::UnknownOutcome, message).with_detail(detail);
+    Arc::new(CallResult { status: CallStatus::UnknownOutcome, error: Some(error), ..CallResult::clone(&result) })
 }
 
 /// Returns the number of times in a row that this call gave this result for this input, including this time.

@@ -263,7 +263,7 @@ fn changed_since(tool: &Tool) -> CallError {
 /// Returns the result of a call whose effect is not known.
 fn unknown_outcome(note: Option<&str>) -> CallResult {
     let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-    let message = format!("a crash interrupted the call; it is unknown whether it took effect, so it is not repeated{note}");
+    let message = format!("the call was interrupted; it is unknown whether it took effect, so it is not repeated{note}");
     CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
 }
 

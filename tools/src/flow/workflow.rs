@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};
-use baton_types::call::{CallResult, CallStatus};
+use baton_types::call::{CallResult, CallStatus, ModelCall};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use schemars::JsonSchema;
@@ -70,6 +70,7 @@ async fn workflow(
     let wanted = returnStep
         .map(|id| graph.index_of(&id).ok_or_else(|| invalid(format!("returnStep: there is no step {:?}", bounded(&id)))));
     let wanted = wanted.transpose()?;
+    context.check_ahead(graph.least_calls()).await?;
     let (mut state, room) = (State::new(&graph), Room::new());
     let mut running = FuturesUnordered::new();
     loop {
@@ -122,7 +123,8 @@ impl Graph {
         }
         let mut indices = BTreeMap::new();
         for (index, step) in steps.iter().enumerate() {
-            if !baton_types::id::is_call_name(&step.id) {
+            // A reference could not name a step with a '.'.
+            if !baton_types::id::is_call_name(&step.id) || step.id.contains(['.', '%']) {
                 return Err(format!(
                     "a step cannot have the id {:?}; use 1 to 64 letters of ASCII, digits, '_' or '-'",
                     bounded(&step.id)
@@ -152,6 +154,11 @@ impl Graph {
         }
         graph.check_order()?;
         Ok(graph)
+    }
+
+    /// Returns a call for each step. Their inputs are not known yet, so they are empty.
+    fn least_calls(&self) -> Vec<ModelCall> {
+        self.steps.iter().map(|step| ModelCall::new(step.tool.as_str(), json!({}))).collect()
     }
 
     fn index_of(&self, id: &str) -> Option<usize> {

@@ -137,7 +137,7 @@ async fn find<'a>(args: &'a AnswerArgs, place: &Place) -> Result<(FoundRun, RunV
     let store = place.existing_store()?.ok_or_else(|| Failure::not_found("question", &args.target, []))?;
     for record in store.runs().await.map_err(Failure::of_store)? {
         let found = FoundRun { store: std::sync::Arc::clone(&store), record };
-        if matches!(found.record.status.as_str(), "completed" | "failed" | "cancelled" | "timed_out") {
+        if runs::is_over(&found.record.status) {
             continue;
         }
         let view = match found.view().await {

@@ -80,6 +80,13 @@ error B0120: the acceptor "leed" is not an agent of the job
 }
 
 #[test]
+fn an_agent_does_not_accept_its_own_results() {
+    let told = accepted(r#"{ "by": "agent:counter" }"#).faults();
+    let expected = "the acceptor \"agent:counter\" is the agent whose results it would accept";
+    assert!(told.contains(expected) && told.contains("route_to_counter.json:2:") && told.ends_with("\n1 error"), "{told}");
+}
+
+#[test]
 fn the_number_of_rounds_has_bounds() {
     for rounds in ["0", "21", "-1", "1.5", "\"3\""] {
         let told = accepted(&format!("{{ \"by\": \"agent:lead\", \"rounds\": {rounds} }}")).faults();

@@ -68,14 +68,15 @@ fn a_command_may_make_calls_whatever_its_effect() {
         assert_eq!(configs.tools["errand"].calls, ["note", "*"]);
     }
     for (keys, expected) in [
-        ("\"calls\": [\"note\"], \"writes\": true", "\"calls\" and \"writes\" exclude each other"),
-        ("\"calls\": [\"note\"], \"suspends\": true", "\"calls\" and \"suspends\" exclude each other"),
-        ("\"calls\": [\"nothing\"]", "tool \"errand\" calls the unknown tool \"nothing\""),
-        ("\"calls\": [\"handoff\"]", "code cannot call \"handoff\""),
-        ("\"calls\": [\"note\", \"note\"]", "\"calls\" names \"note\" twice"),
-        ("\"calls\": []", "\"calls\" is out of range"),
-        ("\"calls\": \"note\"", "\"calls\" is of the wrong type"),
-        ("\"calls\": [\"note\"], \"runs_programs\": true", "\"runs_programs\" is for a function with \"calls\""),
+        ("\"effect\": \"keyed\", \"calls\": [\"note\"], \"writes\": true", "\"calls\" and \"writes\" exclude each other"),
+        ("\"effect\": \"keyed\", \"calls\": [\"note\"], \"suspends\": true", "\"calls\" and \"suspends\" exclude each other"),
+        ("\"effect\": \"keyed\", \"calls\": [\"nothing\"]", "tool \"errand\" calls the unknown tool \"nothing\""),
+        ("\"effect\": \"keyed\", \"calls\": [\"handoff\"]", "code cannot call \"handoff\""),
+        ("\"effect\": \"keyed\", \"calls\": [\"note\", \"note\"]", "\"calls\" names \"note\" twice"),
+        ("\"effect\": \"keyed\", \"calls\": []", "\"calls\" is out of range"),
+        ("\"effect\": \"keyed\", \"calls\": \"note\"", "\"calls\" is of the wrong type"),
+        ("\"effect\": \"keyed\", \"calls\": [\"note\"], \"runs_programs\": true", "\"runs_programs\" is for a function with \"calls\""),
+        ("\"calls\": [\"note\"]", "a command that makes calls needs an \"effect\""),
     ] {
         let told = command(keys).faults();
         assert!(told.contains(expected) && told.ends_with("\n1 error"), "{keys}: {told}");

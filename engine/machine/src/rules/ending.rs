@@ -1,7 +1,7 @@
 //! Rule *one end*: whatever ends a task gives its caller exactly one result.
 //!
 //! Every unfinished task below is closed in the same decision, and the caller's call gets its result in the same decision.
-//! Calls that had not started are refused. Calls in progress are cancelled.
+//! Calls that had not started are refused. Calls in progress are cancelled, or of unknown outcome.
 
 use baton_types::entry::{SubtreeClosed, TaskEnded, TaskReported};
 
@@ -108,7 +108,7 @@ fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
             CallStage::Waiting | CallStage::Approval => draft.refuse(call, error),
             CallStage::Doubt => draft.finish(call, unknown_outcome(Some(reason)), None),
             CallStage::Running { .. } | CallStage::Suspended => {
-                let result = draft.call(call).with_attempts(CallResult::error(CallStatus::Cancelled, error));
+                let result = draft.stopped(call, error);
                 draft.finish(call, result, None);
             }
         }

@@ -91,7 +91,7 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
     let configuration = tool.configuration.as_ref();
     let with = configuration.map(|configuration| format!(" with the configuration {}", configuration.id)).unwrap_or_default();
     let request = format!(
-        "May I call {}{title}{with}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
+        "May I call {}{title}{with}? It begins only once you approve it.\n\n{}\n\nIts input:\n{}",
         tool.id,
         tool.description,
         shown(input)

@@ -2,6 +2,7 @@
 //! (`ending_wakes_the_caller`).
 
 use baton_types::call::{AfterExecution, CallError, CallStatus, ErrorCode};
+use baton_types::config::EffectClass;
 use baton_types::entry::{Entry, FinalState};
 use baton_types::event::{Event, Outcome};
 use baton_types::id::TaskId;
@@ -132,6 +133,23 @@ fn a_deadline_times_the_task_out_while_its_call_runs() {
         Expected { limit: Some(LimitKind::Deadline), ..failed(FinalState::TimedOut, CallStatus::Timeout, ErrorCode::TimedOut) };
     check_ending("deadline", &sim, &timed_out);
     assert_eq!(sim.stopped.len(), 1, "the call that ran was stopped");
+}
+
+#[test]
+fn a_call_that_may_have_acted_has_an_unknown_outcome_when_its_task_ends() {
+    let expected = [
+        (EffectClass::Pure, CallStatus::Cancelled),
+        (EffectClass::Keyed, CallStatus::Cancelled),
+        (EffectClass::AtMostOnce, CallStatus::UnknownOutcome),
+    ];
+    for (effect, expected) in expected {
+        let job = job([agent("root", "act route_to_child"), agent("child", "act")]).tools([function("act").effect(effect)]);
+        let mut sim = with_root(Sim::new(&job)).agent("child", [turn([call("act", "a")])]).holding("act").start();
+        sim.cancel("0/1.1").expect("a live task can be cancelled");
+        assert_eq!(sim.result("0/1.1/1.1").status, expected, "{effect:?}");
+        assert_eq!(sim.result("0/1.1").status, CallStatus::Cancelled);
+        sim.assert_over();
+    }
 }
 
 #[test]

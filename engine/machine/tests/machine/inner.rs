@@ -1,6 +1,6 @@
 //! Calls that the code of a call makes.
 
-use baton_types::call::{CallStatus, ErrorCode, ModelCall, Suspension};
+use baton_types::call::{CallError, CallStatus, ErrorCode, ModelCall, Suspension};
 use baton_types::config::{Approver, EffectClass, OnFailure, Retry};
 use baton_types::entry::Entry;
 use baton_types::event::{Effect, Event, Outcome, Refusal};
@@ -208,12 +208,42 @@ fn inner_calls_end_with_the_code_that_made_them() {
     sim.makes("0/1.1", "last", call("strike", "g")).unwrap();
     sim.release("flow");
     assert_eq!(sim.refusal("0/1.1:waits").code, ErrorCode::Cancelled);
-    for name in ["running", "asked", "suspended", "writes", "last"] {
+    for name in ["running", "asked", "suspended", "writes"] {
         assert_eq!(sim.result(&format!("0/1.1:{name}")).status, CallStatus::Cancelled, "{name}");
     }
+    assert_eq!(sim.result("0/1.1:last").status, CallStatus::UnknownOutcome, "it may have acted");
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Success, "its code knew that it did not wait");
     assert_eq!(sim.stopped.len(), 3, "their executors are stopped");
     let late = Event::CallReturned { call: CallId::from("0/1.1:last"), outcome: Outcome::success(json!("late")) };
     assert!(sim.ended || sim.event(late).is_ok());
+    sim.assert_over();
+}
+
+#[test]
+fn a_call_that_fails_while_its_calls_act_has_an_unknown_outcome() {
+    let mut sim = begun([call("flow", "a")]).holding("look").holding("strike");
+    sim.makes("0/1.1", "reads", call("look", "b")).unwrap();
+    sim.makes("0/1.1", "flow", call("flow", "c")).unwrap();
+    sim.makes("0/1.1:flow", "pays", call("strike", "d")).unwrap();
+    sim.makes("0/1.1", "pays", call("strike", "e")).unwrap();
+    let error = CallError::new(ErrorCode::ToolFailed, "step \"check\" failed");
+    sim.returned("0/1.1", Outcome::error(CallStatus::Failed, error.clone())).unwrap();
+    sim.settle();
+    assert_eq!(sim.result("0/1.1:reads").status, CallStatus::Cancelled);
+    for inner in ["0/1.1:flow:pays", "0/1.1:pays"] {
+        assert_eq!(sim.result(inner).status, CallStatus::UnknownOutcome, "{inner}");
+    }
+    let told = |call: &str| {
+        let result = sim.result(call);
+        let CallError { code, message, detail } = result.error.clone().unwrap();
+        assert_eq!((result.status, code), (CallStatus::UnknownOutcome, ErrorCode::UnknownOutcome));
+        (message, detail.value()["unknown_outcome"].clone())
+    };
+    let (message, names) = told("0/1.1");
+    assert_eq!(names, json!(["pays", "flow"]), "the newest first");
+    assert!(message.starts_with("step \"check\" failed; it is unknown"), "{message}");
+    assert_eq!(told("0/1.1:flow").1, json!(["pays"]));
+    sim.release("flow");
     sim.assert_over();
 }
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use baton_machine::{Run, Task};
 use baton_store::{Batch, LoggedCall, RunSummaryUpdate, StoreError};
-use baton_types::call::CallResult;
+use baton_types::call::{CallResult, CallStatus};
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded, RunEnded};
 use baton_types::event::{Decision, Effect, Event, Refusal};
@@ -599,6 +599,7 @@ impl Actor {
 /// Returns the status of `run` for lists of runs while it has an owner.
 pub(crate) fn status(run: &Run) -> &'static str {
     match run.ended() {
+        Some(end) if end.status == CallStatus::Partial => end.status.as_str(),
         Some(end) => end.state.as_str(),
         None => idle_status(run).unwrap_or(STATUS_RUNNING),
     }
@@ -606,9 +607,13 @@ pub(crate) fn status(run: &Run) -> &'static str {
 
 /// Returns the status of a `run` that cannot proceed. It does not depend on the owner.
 fn idle_status(run: &Run) -> Option<&'static str> {
-    let is_suspended = run.is_idle() && run.totals().suspended_calls > 0;
-    let waits = (is_suspended || run.waits_only_for_people()).then_some(STATUS_WAITING);
-    waits.or_else(|| run.totals().paused.then_some(STATUS_PAUSED))
+    if run.waits_only_for_people() {
+        return Some(STATUS_WAITING);
+    }
+    if run.totals().paused {
+        return Some(STATUS_PAUSED);
+    }
+    (run.is_idle() && run.totals().suspended_calls > 0).then_some(STATUS_WAITING)
 }
 
 /// Returns when the waiting `run` continues by itself, or the last moment if only others can wake it. `None` if it does not wait: it

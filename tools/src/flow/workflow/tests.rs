@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use baton_tool::testing::block_on;
-use baton_types::call::{CallError, ErrorCode, ModelCall};
+use baton_types::call::{CallError, ErrorCode};
 
 use super::*;
 
@@ -76,6 +76,7 @@ fn each_fault_is_told_before_the_first_call() {
         (reads("${b..x}"), "step \"a\": ${b..x} cannot be read as a reference; write ${step.field[0]}, or $${ for a text"),
         (json!([step("x", &["b"]), step("b", &["c"]), step("c", &["b"])]), "steps wait for each other: b needs c needs b"),
         (reads("${a.x}"), "steps wait for each other: a needs a"),
+        (json!([step("a.b", &[])]), "a step cannot have the id \"a.b\"; use 1 to 64 letters of ASCII, digits, '_' or '-'"),
         (json!([step("a b", &[])]), "a step cannot have the id \"a b\"; use 1 to 64 letters of ASCII, digits, '_' or '-'"),
     ];
     for (steps, expected) in steps {
