@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_models::Model;
-use baton_runtime::{Engine, EngineBuilder, RunOutcome, StartOptions};
+use baton_runtime::{Engine, EngineBuilder, RunError, RunOutcome, StartOptions};
 use baton_store::MemoryStore;
 use baton_types::entry::Entry;
 use baton_types::principal::Principal;
@@ -152,6 +152,21 @@ async fn an_output_controls_the_turn_only_where_the_config_says_so() {
         let error = call_error(&finished.entries, "0/1.1");
         assert!(error.contains(reason), "{answer}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_panic_outside_the_code_of_a_call_stops_the_run_and_loses_nothing() {
+    let script = Script::shell("echo 1");
+    let store = Arc::new(MemoryStore::default());
+    let panics = |name: &str| -> Option<String> { panic!("no variable {name} today") };
+    let broken = builder(json!({})).store(store.clone()).variables(panics).build().unwrap();
+    let handle = broken.start(script.job(&["GRANTED"]), StartOptions::default()).await.unwrap();
+    let RunOutcome::Failed(RunError::Fault { message }) = handle.outcome().await else { panic!("the run does not continue") };
+    assert!(message.contains("today"), "{message}");
+    drop(broken);
+    let engine = builder(json!({})).store(store).build().unwrap();
+    let finished = finish(&engine, &engine.resume(handle.id()).await.unwrap()).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!(1));
 }
 
 #[tokio::test]

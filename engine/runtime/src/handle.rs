@@ -71,6 +71,8 @@ pub(crate) enum Message {
     },
     /// Tell the questions that wait for a person.
     Questions(oneshot::Sender<Vec<OpenQuestion>>),
+    /// The engine's own code for a request or a call panicked.
+    Panicked(Box<dyn std::any::Any + Send>),
     /// Take no further step.
     Stop,
     /// If the run stops in the middle of its work, let it be due at once.

@@ -67,6 +67,9 @@ pub(crate) async fn run(args: &DeliverArgs, place: &Place) -> Result<Exit, Failu
 /// Returns the result as the arguments give it.
 fn result(args: &DeliverArgs) -> Result<Result<Json, String>, Failure> {
     if let Some(reason) = &args.failed {
+        if reason.trim().is_empty() {
+            return Err(Failure::Usage("the reason of --failed is empty".to_owned()));
+        }
         return Ok(Err(reason.clone()));
     }
     let text = text_or_stdin(args.result.clone().unwrap_or_default(), "the result is empty")?;

@@ -86,6 +86,7 @@ fn a_run_names_its_only_call_and_a_failure_needs_a_reason_alone() {
     end(child, "-TERM");
     folder.baton(&["deliver", "@last"]).exits(2);
     folder.baton(&["deliver", "@last", "{}", "--failed", "no"]).exits(2);
+    folder.baton(&["deliver", "@last", "--failed", " "]).exits(2).says("the reason of --failed is empty");
     let queued = folder.baton(&["deliver", "@last", "--failed", "the bank refused", "--no-resume", "--output", "json"]).exits(0);
     assert_eq!((&queued.json()["call"], &queued.json()["delivery"]), (&json!("0/1.1"), &json!("queued")));
     folder.baton(&["show", "@last"]).exits(0).says("a result is delivered, and counts when the run continues");

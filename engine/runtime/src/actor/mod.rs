@@ -126,7 +126,12 @@ impl Incoming {
     fn from_work(message: Message) -> Option<Self> {
         match message {
             Message::Event { event, contents, reply } => Some(Self { event, contents, reply }),
-            Message::Unanswered(_) | Message::CheckAhead { .. } | Message::Questions(_) | Message::Stop | Message::Tend => None,
+            Message::Unanswered(_)
+            | Message::CheckAhead { .. }
+            | Message::Questions(_)
+            | Message::Panicked(_)
+            | Message::Stop
+            | Message::Tend => None,
         }
     }
 }
@@ -286,6 +291,8 @@ impl Actor {
                 // The receiver may have been dropped.
                 let _gone = reply.send(OpenQuestion::all(&self.run));
             }
+            // A fault of the engine ends this process's work on the run, as a panic of the actor itself does.
+            Message::Panicked(panic) => std::panic::resume_unwind(panic),
             Message::Stop => self.work.stopping = true,
             Message::Tend => self.work.tended = true,
         }

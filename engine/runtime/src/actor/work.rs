@@ -260,7 +260,8 @@ impl Actor {
                 }
                 let sender = self.sender.clone();
                 self.work.running.spawn(async move {
-                    if let Some(message) = work.await {
+                    let done = AssertUnwindSafe(work).catch_unwind().await;
+                    if let Some(message) = done.unwrap_or_else(|panic| Some(Message::Panicked(panic))) {
                         // The run may be over.
                         let _over = sender.send(message);
                     }
