@@ -49,6 +49,11 @@ impl<'s> Loader<'s> {
                 self.faults.push(agent.text(&place).fault(FaultKind::MisplacedKey, &place, Spot::Key, message));
             }
         }
+        if form.limits.as_ref().is_some_and(|limits| limits.turns == Some(1)) {
+            let message = "\"turns\" leaves a program no turn: one is its own, and one is set aside as the last turn";
+            let fault = agent.text("/limits/turns").fault(FaultKind::OutOfRange, "/limits/turns", Spot::Value, message);
+            self.faults.push(fault.expected("2 or more"));
+        }
         let role = if *is_shared { Role::SharedProgram } else { Role::Program };
         let source = self.find_file(role, path, text, "/program", "program")?;
         let shown = self.sources.display(source);

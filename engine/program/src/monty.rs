@@ -338,6 +338,17 @@ fn json(function: &str, name: &str, value: MontyObject) -> Result<Value, Stop> {
     to_json(value).map_err(|why| raise(ExcType::TypeError, format!("{name} of {function} {why}")))
 }
 
+/// Adds the arguments that are left to `input`.
+fn add_rest(function: &str, input: &mut Map<String, Value>, mut arguments: Arguments) -> Result<(), Stop> {
+    for (name, value) in arguments.rest(function)? {
+        if input.contains_key(&name) {
+            return Err(raise(ExcType::TypeError, format!("{function} has two values for {name}")));
+        }
+        input.insert(name, value);
+    }
+    Ok(())
+}
+
 /// Returns the call that `call`, `agent` or `ask` makes with `arguments`.
 fn call_of(function: &str, mut arguments: Arguments) -> Result<Call, Stop> {
     match function {
@@ -350,7 +361,7 @@ fn call_of(function: &str, mut arguments: Arguments) -> Result<Call, Stop> {
                     _ => return Err(raise(ExcType::TypeError, "call takes the tool, and its input by names or as a dict")),
                 }
             }
-            input.extend(arguments.rest(function)?);
+            add_rest(function, &mut input, arguments)?;
             Ok(Call::Tool { tool, input })
         }
         "agent" => {
@@ -360,13 +371,13 @@ fn call_of(function: &str, mut arguments: Arguments) -> Result<Call, Stop> {
             let schema = arguments.take("schema").map(|schema| json(function, "schema", schema)).transpose()?;
             let mut input = Map::from_iter([("request".to_owned(), Value::String(request))]);
             input.extend(documents.filter(|documents| !documents.is_null()).map(|documents| ("documents".to_owned(), documents)));
-            input.extend(arguments.rest(function)?);
+            add_rest(function, &mut input, arguments)?;
             Ok(Call::Agent { name, input, schema: schema.filter(|schema| !schema.is_null()) })
         }
         "ask" => {
             let question = arguments.text(function, "question")?;
             let mut input = Map::from_iter([("question".to_owned(), Value::String(question))]);
-            input.extend(arguments.rest(function)?);
+            add_rest(function, &mut input, arguments)?;
             Ok(Call::Ask { input })
         }
         other => Err(raise(ExcType::TypeError, format!("{other} cannot be called here; later takes call, agent or ask"))),

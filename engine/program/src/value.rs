@@ -87,7 +87,11 @@ fn object(pairs: impl Iterator<Item = (MontyObject, MontyObject)>, depth: u32) -
         if key.starts_with(RESERVED) {
             return Err(format!("has the key {key:?}, which is reserved"));
         }
-        fields.insert(key, json_at(value, depth)?);
+        let value = json_at(value, depth)?;
+        if fields.contains_key(&key) {
+            return Err(format!("has the key {key:?} twice, once as a number, which JSON cannot hold"));
+        }
+        fields.insert(key, value);
     }
     Ok(Value::Object(fields))
 }

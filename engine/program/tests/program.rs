@@ -26,6 +26,19 @@ fn the_last_expression_is_the_value() {
 }
 
 #[test]
+fn two_values_under_one_key_are_an_error() {
+    for (source, expected) in [
+        ("{1: 'a', '1': 'b'}", "has the key \"1\" twice"),
+        ("call('echo', {'message': 'a'}, message='b')", "call has two values for message"),
+        ("call('echo', {2: 'a', '2': 'b'})", "has the key \"2\" twice"),
+        ("ask('well?', question='else?')", "ask has two values for question"),
+    ] {
+        let fault = fault(source);
+        assert!(fault.contains(expected), "{source}: {fault}");
+    }
+}
+
+#[test]
 fn calls_are_numbered_in_the_order_in_which_they_are_made() {
     let source = "
 a = call('first', x=1)

@@ -107,6 +107,8 @@ fn an_agent_has_a_model_or_a_program() {
     for key in ["model", "system_prompt"] {
         assert!(faults.contains(&format!("B0106: key \"{key}\" is missing")), "{faults}");
     }
+    let faults = counting("1").edited("agents/counter.json", "\"program\"", "\"limits\": {\"turns\": 1}, \"program\"").faults();
+    assert!(faults.contains("B0107: \"turns\" leaves a program no turn"), "{faults}");
     let faults = counting("1").edited("agents/counter.json", "count.py", "cuont.py").faults();
     assert!(faults.contains("the program file \"cuont.py\" does not exist") && faults.contains("count.py"), "{faults}");
 }
