@@ -165,7 +165,8 @@ async fn the_command_of_the_documentation_makes_its_calls() {
         page.split("```python\n").skip(1).find_map(|rest| rest.split("```").next().filter(|text| text.contains("\"call\"")));
     let errand = Errand::new("python3", "errand.py", fenced.expect("the page has the script"));
     let job = |errand: &Errand| {
-        let command = json!({"exec": {"command": errand.command}, "input_schema": {"type": "object"}, "effect": "keyed", "calls": ["*"]});
+        let command =
+            json!({"exec": {"command": errand.command}, "input_schema": {"type": "object"}, "effect": "keyed", "calls": ["*"]});
         let mut job = TestJob::new("root", json!({}))
             .agent("root", &["errand", "route_to_north", "route_to_south", "handoff"])
             .agent("north", &["handoff"])

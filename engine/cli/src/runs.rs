@@ -5,8 +5,8 @@ use std::sync::Arc;
 use baton_machine::Run;
 use baton_store::{RunRecord, Store};
 use baton_timeline::{Line, Reader};
-use baton_types::document::Documents;
 use baton_types::call::CallStatus;
+use baton_types::document::Documents;
 use baton_types::entry::{Entry, FinalState, Recorded};
 use baton_types::id::RunId;
 

@@ -77,7 +77,9 @@ async fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Fai
     let runs = found.store.runs().await.map_err(Failure::of_store)?;
     let session = runs::session(&runs, &found.record);
     if session.len() > 1 {
-        words::labelled(text!("session"), &runs::session_text(&runs, &session), width).iter().try_for_each(|line| screen.text(line))?;
+        words::labelled(text!("session"), &runs::session_text(&runs, &session), width)
+            .iter()
+            .try_for_each(|line| screen.text(line))?;
     }
     if let Some(started) = started {
         let request = words::preview(&started.request, width * 3);

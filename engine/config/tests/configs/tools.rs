@@ -75,7 +75,10 @@ fn a_command_may_make_calls_whatever_its_effect() {
         ("\"effect\": \"keyed\", \"calls\": [\"note\", \"note\"]", "\"calls\" names \"note\" twice"),
         ("\"effect\": \"keyed\", \"calls\": []", "\"calls\" is out of range"),
         ("\"effect\": \"keyed\", \"calls\": \"note\"", "\"calls\" is of the wrong type"),
-        ("\"effect\": \"keyed\", \"calls\": [\"note\"], \"runs_programs\": true", "\"runs_programs\" is for a function with \"calls\""),
+        (
+            "\"effect\": \"keyed\", \"calls\": [\"note\"], \"runs_programs\": true",
+            "\"runs_programs\" is for a function with \"calls\"",
+        ),
         ("\"calls\": [\"note\"]", "a command that makes calls needs an \"effect\""),
     ] {
         let told = command(keys).faults();

@@ -5,6 +5,7 @@
 //! of users, tools and documents is only ever a value.
 
 mod digest;
+mod left_out;
 mod receipt;
 mod transcript;
 mod weight;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use baton_types::call::{CallOutput, CallResult, CallStatus, KeptOutput, ModelCall};
+use baton_types::call::{CallResult, CallStatus, ModelCall};
 use baton_types::config::{Agent, Tool};
 use baton_types::document::{DocumentRef, Documents};
 use baton_types::entry::{
@@ -18,6 +18,7 @@ use baton_types::model::{ModelRequest, Offer};
 use baton_types::principal::Principal;
 
 use super::digest::digest;
+use super::left_out::LeftOut;
 use super::receipt::{goes_to_user, receipt};
 use super::weight::shortened;
 use crate::acceptance::Judgement;
@@ -439,15 +440,8 @@ impl Transcript {
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
             let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, None, Vec::new()));
-            if !reported.contains(&pending.call)
-                && let Part::Result { result: Some(result), said, hint, .. } = &mut result
-            {
-                if left_out.results.contains(&pending.call) {
-                    reduce(result);
-                    (*said, *hint) = (Vec::new(), None);
-                } else if let Some(kept) = requested.kept.iter().find(|kept| kept.call == pending.call) {
-                    keep(result, &kept.output);
-                }
+            if !reported.contains(&pending.call) {
+                left_out.shorten(&mut result);
             }
             parts.push(result);
             parts.extend(pending.documents.drain(..).filter_map(|part| self.fitting(part, &left_out)));
@@ -457,9 +451,9 @@ impl Transcript {
             self.say(Role::Tool, parts);
         }
         if !self.received.is_empty() {
-            let received = std::mem::take(&mut self.received).into_iter();
-            let shown = received.filter_map(|part| self.fitting(shortened_result(part, requested, &left_out), &left_out));
-            let mut parts: Vec<Part> = shown.collect();
+            let mut received = std::mem::take(&mut self.received);
+            received.iter_mut().for_each(|part| left_out.shorten(part));
+            let mut parts: Vec<Part> = received.into_iter().filter_map(|part| self.fitting(part, &left_out)).collect();
             parts.extend(bundle.take().map(Part::Pointer));
             if !parts.is_empty() {
                 self.say(Role::User, parts);
@@ -522,28 +516,6 @@ impl PendingCall {
     }
 }
 
-/// The new content for which a request has no room.
-struct LeftOut<'a> {
-    pointers: HashSet<&'a DocumentRef>,
-    conflicts: HashSet<&'a DocumentRef>,
-    /// Calls whose results another document holds.
-    results: HashSet<&'a CallId>,
-    /// Documents whose records another document holds.
-    documents: HashSet<&'a DocumentRef>,
-}
-
-impl<'a> LeftOut<'a> {
-    fn of(requested: &'a ModelRequested) -> Self {
-        let bundle = requested.bundle.as_deref();
-        Self {
-            pointers: requested.pointers.iter().collect(),
-            conflicts: requested.conflicts.iter().collect(),
-            results: bundle.iter().flat_map(|bundle| &bundle.results).collect(),
-            documents: bundle.iter().flat_map(|bundle| &bundle.documents).collect(),
-        }
-    }
-}
-
 /// Returns the hint for an agent whose call repeats an earlier one.
 fn repeat_hint(entry: &CallFinished) -> Option<RepeatHint> {
     match (&entry.result_of, entry.repeat) {
@@ -557,29 +529,6 @@ fn repeat_hint(entry: &CallFinished) -> Option<RepeatHint> {
 pub(crate) fn input_changed(asked: &ModelCall, approved: &Json) -> Notice {
     let (tool, asked, approved) = (asked.shown_name().to_owned(), asked.input.clone(), approved.clone());
     Notice::InputChanged(Box::new(InputChange { tool, asked, approved }))
-}
-
-/// Returns `part`; the result of a background task without what the request leaves out.
-fn shortened_result(mut part: Part, requested: &ModelRequested, left_out: &LeftOut<'_>) -> Part {
-    if let Part::TaskResult { call, result, said, .. } = &mut part {
-        if left_out.results.contains(call) {
-            reduce(result);
-            said.clear();
-        } else if let Some(kept) = requested.kept.iter().find(|kept| kept.call == *call) {
-            keep(result, &kept.output);
-        }
-    }
-    part
-}
-
-/// Reduces a result to its status.
-fn reduce(result: &mut Arc<CallResult>) {
-    *result = Arc::new(CallResult { status: result.status, output: CallOutput::default(), error: None, documents: Vec::new() });
-}
-
-/// Replaces the output of a result by the document that holds it.
-fn keep(result: &mut Arc<CallResult>, output: &KeptOutput) {
-    Arc::make_mut(result).output = CallOutput::Kept(Box::new(output.clone()));
 }
 
 /// Returns the call that began the background task of a result.
