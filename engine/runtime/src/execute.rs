@@ -73,7 +73,7 @@ pub(crate) struct Execution {
 }
 
 /// End of a call's code.
-pub(crate) enum Returned {
+pub(crate) enum CallEnd {
     /// Its outcome, with the contents of its writes.
     Outcome(Outcome, Vec<(ContentHash, Content)>),
     /// Its result comes later.
@@ -87,7 +87,7 @@ enum Runs {
 }
 
 /// End of the tool's code.
-enum Ended {
+enum CodeEnd {
     Returned(Result<Json, ToolError>),
     Panicked(String),
 }
@@ -95,7 +95,7 @@ enum Ended {
 impl Execution {
     /// Runs the call; `None` if it was stopped before it returned. Fails if the run must end, even if the tool would
     /// continue.
-    pub(crate) async fn run(self, shared: Arc<Services>) -> Option<Result<Returned, ModelError>> {
+    pub(crate) async fn run(self, shared: Arc<Services>) -> Option<Result<CallEnd, ModelError>> {
         let (stopped, run_error) = (self.stopped.clone(), Arc::default());
         tokio::select! {
             biased;
@@ -114,7 +114,7 @@ impl Execution {
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| spec.command.first().cloned())
     }
 
-    async fn run_to_its_end(self, shared: Arc<Services>, run_error: Arc<OnceLock<ModelError>>) -> Returned {
+    async fn run_to_its_end(self, shared: Arc<Services>, run_error: Arc<OnceLock<ModelError>>) -> CallEnd {
         if let Some(file) = self.changed_file().await {
             let changed = format!(
                 "the file {file} of {} has changed since the run read it; baton resume --migrate adopts it",
@@ -176,8 +176,8 @@ impl Execution {
                 let code = AssertUnwindSafe((function.invoke)(&context, &self.input)).catch_unwind();
                 let inner = self.inner.as_deref();
                 in_time(self.tool.timeout, signs.as_ref(), inner, driven(inner, code)).await.map(|ended| match ended {
-                    Ok(answer) => Ended::Returned(answer),
-                    Err(panic) => Ended::Panicked(panic_message(&*panic)),
+                    Ok(answer) => CodeEnd::Returned(answer),
+                    Err(panic) => CodeEnd::Panicked(panic_message(&*panic)),
                 })
             }
             Runs::Exec(spec) => {
@@ -196,7 +196,7 @@ impl Execution {
                     signs: signs.as_ref(),
                 };
                 let command = driven(inner, Box::pin(crate::exec::run(&context, exec, &self.input)));
-                in_time(self.tool.timeout, signs.as_ref(), inner, command).await.map(Ended::Returned)
+                in_time(self.tool.timeout, signs.as_ref(), inner, command).await.map(CodeEnd::Returned)
             }
         };
         failpoint::pass("call.run.after");
@@ -205,7 +205,7 @@ impl Execution {
         }
         let secrets = handed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match ended {
-            Ok(Ended::Returned(Ok(mut output))) => {
+            Ok(CodeEnd::Returned(Ok(mut output))) => {
                 let mut effects = context.take_effects();
                 effects.after = match control::after(&self.tool, &output, effects.after) {
                     Ok(after) => after,
@@ -224,20 +224,20 @@ impl Execution {
                     contents.push((document.content.hash, content));
                     outcome.output = Produced::Long { output, document };
                 }
-                Returned::Outcome(outcome, contents)
+                CallEnd::Outcome(outcome, contents)
             }
-            Ok(Ended::Returned(Err(error))) if error.kind == ToolErrorKind::Suspended => {
+            Ok(CodeEnd::Returned(Err(error))) if error.kind == ToolErrorKind::Suspended => {
                 suspended(&self.tool, context.take_effects(), &secrets)
             }
-            Ok(Ended::Returned(Err(mut error))) => {
+            Ok(CodeEnd::Returned(Err(mut error))) => {
                 secrets.scrub_text(&mut error.message);
                 secrets.scrub_json(&mut error.detail);
                 refused(error)
             }
-            Ok(Ended::Panicked(message)) => {
+            Ok(CodeEnd::Panicked(message)) => {
                 failed(ErrorCode::Panicked, &format!("the tool's code panicked: {}", secrets.scrubbed(&message)))
             }
-            Err(late) => Returned::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)),
+            Err(late) => CallEnd::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)),
         }
     }
 }
@@ -298,7 +298,7 @@ async fn on_own_thread(
     context: &Arc<ToolContext>,
     input: &Json,
     permit: tokio::sync::OwnedSemaphorePermit,
-) -> Ended {
+) -> CodeEnd {
     let (context, input) = (Arc::clone(context), input.clone());
     let runtime = tokio::runtime::Handle::current();
     let thread = tokio::task::spawn_blocking(move || {
@@ -306,9 +306,9 @@ async fn on_own_thread(
         runtime.block_on((function.invoke)(&context, &input))
     });
     match thread.await {
-        Ok(answer) => Ended::Returned(answer),
-        Err(error) if error.is_panic() => Ended::Panicked(panic_message(&*error.into_panic())),
-        Err(error) => Ended::Returned(Err(ToolError::new(format!("the tool's thread ended: {error}")))),
+        Ok(answer) => CodeEnd::Returned(answer),
+        Err(error) if error.is_panic() => CodeEnd::Panicked(panic_message(&*error.into_panic())),
+        Err(error) => CodeEnd::Returned(Err(ToolError::new(format!("the tool's thread ended: {error}")))),
     }
 }
 
@@ -337,7 +337,7 @@ fn accepted(output: Json, effects: CollectedEffects) -> (Outcome, Vec<(ContentHa
 }
 
 /// Returns the tool's refusal, as the agent reads it. Its writes are dropped.
-fn refused(error: ToolError) -> Returned {
+fn refused(error: ToolError) -> CallEnd {
     let (status, code) = match error.kind {
         // A suspension is handled before this.
         ToolErrorKind::Failed | ToolErrorKind::Suspended => (CallStatus::Failed, ErrorCode::ToolFailed),
@@ -346,11 +346,11 @@ fn refused(error: ToolError) -> Returned {
         ToolErrorKind::InvalidInput => (CallStatus::Failed, ErrorCode::InvalidInput),
         ToolErrorKind::LimitReached => (CallStatus::Failed, ErrorCode::LimitReached),
     };
-    Returned::error(status, CallError::new(code, error.message).with_detail(error.detail))
+    CallEnd::error(status, CallError::new(code, error.message).with_detail(error.detail))
 }
 
 /// Returns the suspension of a call whose code has ended without a result. It must have written nothing.
-fn suspended(tool: &Tool, effects: CollectedEffects, secrets: &Secrets) -> Returned {
+fn suspended(tool: &Tool, effects: CollectedEffects, secrets: &Secrets) -> CallEnd {
     let CollectedEffects { writes, loads, reads: _, after, suspension, printed: _ } = effects;
     let name = tool.definition.shown_name();
     if !tool.suspends {
@@ -363,14 +363,14 @@ fn suspended(tool: &Tool, effects: CollectedEffects, secrets: &Secrets) -> Retur
     }
     let mut suspension = suspension.unwrap_or_default();
     suspension.output.iter_mut().for_each(|output| _ = secrets.scrub_json(output));
-    Returned::Suspended(suspension)
+    CallEnd::Suspended(suspension)
 }
 
-fn failed(code: ErrorCode, message: &str) -> Returned {
-    Returned::error(CallStatus::Failed, CallError::new(code, message))
+fn failed(code: ErrorCode, message: &str) -> CallEnd {
+    CallEnd::error(CallStatus::Failed, CallError::new(code, message))
 }
 
-impl Returned {
+impl CallEnd {
     fn error(status: CallStatus, error: CallError) -> Self {
         Self::Outcome(Outcome::error(status, error), Vec::new())
     }

@@ -32,10 +32,10 @@ use tokio_util::task::TaskTracker;
 
 use super::Actor;
 use crate::error::panic_message;
-use crate::execute::{Execution, Returned as Ended};
+use crate::execute::{CallEnd, Execution};
 use crate::handle::Message;
 use crate::handle::Unanswered;
-use crate::host::inner::{InnerCalls, Returned};
+use crate::host::inner::{InnerCalls, InnerResult};
 
 /// Longest time that the end of a run waits for calls that block their threads, in addition to the grace of commands.
 const END_GRACE: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ pub(crate) struct Work {
 
 /// Running code that makes calls.
 struct Calling {
-    results: mpsc::UnboundedSender<Returned>,
+    results: mpsc::UnboundedSender<InnerResult>,
     /// Whether it is a function of this process. Another process may show what it is given.
     is_function: bool,
 }
@@ -159,6 +159,15 @@ impl Work {
     }
 }
 
+/// Who polls work that is not done at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PolledBy {
+    /// The actor, in its own loop.
+    Actor,
+    /// A task of its own, which may run on another thread.
+    OwnTask,
+}
+
 impl Actor {
     pub(crate) fn perform(&mut self, effect: Effect) {
         match effect {
@@ -203,7 +212,7 @@ impl Actor {
         let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
         let (limit, began) = (self.run.turn_limit(&task), shared.clock.now());
         let pauses = self.attempt_begins(&task, turn, &name);
-        let done = self.begin(&of, stopped.clone(), false, async move {
+        let done = self.begin(&of, stopped.clone(), PolledBy::OwnTask, async move {
             let answered = async {
                 let Some(model) = model else {
                     let (provider, message) = ("the engine".to_owned(), format!("there is no model {}", request.model));
@@ -239,13 +248,13 @@ impl Actor {
         Ok(())
     }
 
-    /// Begins `work`. What is done at once is returned and costs no task of its own. The rest comes by the mailbox, unless the
-    /// work `stays` with the actor.
+    /// Begins `work`. What is done at once is returned and costs no task of its own. The rest comes by the mailbox, or from the
+    /// actor's own polling.
     fn begin(
         &mut self,
         task: &TaskId,
         token: CancellationToken,
-        stays: bool,
+        polled_by: PolledBy,
         work: impl Future<Output = Option<Message>> + Send + 'static,
     ) -> Option<Message> {
         let mut work = Box::pin(work);
@@ -254,7 +263,7 @@ impl Actor {
             Poll::Ready(message) => message,
             Poll::Pending => {
                 self.work.tasks.entry(task.clone()).or_insert(Running { token, count: 0 }).count += 1;
-                if stays {
+                if polled_by == PolledBy::Actor {
                     self.work.code.push(work);
                     return None;
                 }
@@ -297,7 +306,7 @@ impl Actor {
             let inner = if is_function { InnerCalls::of_function } else { InnerCalls::of_command };
             Arc::new(inner(results, inbox))
         });
-        let is_calling_function = is_function && inner.is_some();
+        let polled_by = if is_function && inner.is_some() { PolledBy::Actor } else { PolledBy::OwnTask };
         let limits = self.run.task(&task).map(|task| self.run.limits(task));
         let inline_bytes = limits.as_ref().and_then(|limits| limits.inline_result_bytes);
         // An output of code that made calls is kept where another one is too long.
@@ -325,10 +334,10 @@ impl Actor {
             inner,
         };
         let (shared, running) = (Arc::clone(&self.shared), call.clone());
-        let done = self.begin(&of, token, is_calling_function, async move {
+        let done = self.begin(&of, token, polled_by, async move {
             let (event, contents) = match execution.run(shared).await? {
-                Ok(Ended::Outcome(outcome, contents)) => (Event::CallReturned { call, outcome }, contents),
-                Ok(Ended::Suspended(suspension)) => (Event::CallSuspended { call, suspension }, Vec::new()),
+                Ok(CallEnd::Outcome(outcome, contents)) => (Event::CallReturned { call, outcome }, contents),
+                Ok(CallEnd::Suspended(suspension)) => (Event::CallSuspended { call, suspension }, Vec::new()),
                 Err(error) => {
                     let message = format!("the tool of call {call}: {error}");
                     (Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }, Vec::new())
@@ -343,7 +352,7 @@ impl Actor {
     }
 
     /// Returns the results of the calls that the code of `call` has made, in the order of the timeline.
-    fn returned_to(&self, task: &TaskId, call: &CallId) -> Vec<Returned> {
+    fn returned_to(&self, task: &TaskId, call: &CallId) -> Vec<InnerResult> {
         let calls = self.run.task(task).and_then(|task| task.phase.calls());
         let returned = calls.into_iter().flat_map(|calls| calls.returned_to(call));
         returned.filter_map(|call| Some((call.id.clone(), Arc::clone(call.finish()?.result.as_ref()?)))).collect()

@@ -133,7 +133,7 @@ async fn feed(stdin: Option<ChildStdin>, mut lines: mpsc::Receiver<ForCommand>) 
 }
 
 /// A call in progress, which ends with its name.
-type OpenCall<'c> = BoxFuture<'c, (String, Result<Arc<CallResult>, ToolError>)>;
+type CallInProgress<'c> = BoxFuture<'c, (String, Result<Arc<CallResult>, ToolError>)>;
 
 /// The calls of a command.
 struct Conversation<'c> {
@@ -173,7 +173,7 @@ impl<'c> Conversation<'c> {
     /// Makes the calls that the command writes, and sends it their results, up to the end of its stdout.
     async fn listen(&mut self, stdout: &mut ChildStdout, signs: Option<&SignsOfLife>) -> Result<(), ToolError> {
         let mut stdout = BufReader::new(stdout.take(OUTPUT_BYTES as u64 + 1));
-        let (mut open, mut line) = (FuturesUnordered::<OpenCall<'c>>::new(), Vec::new());
+        let (mut open, mut line) = (FuturesUnordered::<CallInProgress<'c>>::new(), Vec::new());
         loop {
             tokio::select! {
                 // A call is made before the next line is read, so calls have the order of their lines.
@@ -203,7 +203,7 @@ impl<'c> Conversation<'c> {
     }
 
     /// Takes a line of the command. Returns the call that it makes, if it makes one.
-    fn take_line(&mut self, line: &[u8]) -> Result<Option<OpenCall<'c>>, ToolError> {
+    fn take_line(&mut self, line: &[u8]) -> Result<Option<CallInProgress<'c>>, ToolError> {
         self.lines += 1;
         let fault = |lines: u32, why: String| {
             let written = preview(&String::from_utf8_lossy(&line[..line.len().min(PREVIEWED_BYTES)]));
@@ -238,7 +238,7 @@ impl<'c> Conversation<'c> {
     }
 
     /// Begins a call.
-    fn make(&mut self, asked: Asked) -> Result<OpenCall<'c>, ToolError> {
+    fn make(&mut self, asked: Asked) -> Result<CallInProgress<'c>, ToolError> {
         self.calls += 1;
         if self.calls > CALLS {
             return Err(ToolError::new(format!("a command makes {CALLS} calls at most")));

@@ -26,7 +26,7 @@ use super::Host;
 use crate::handle::Message;
 
 /// A result, and the call that has it.
-pub(crate) type Returned = (CallId, Arc<CallResult>);
+pub(crate) type InnerResult = (CallId, Arc<CallResult>);
 
 /// Calls that the code of one call has made.
 pub(crate) struct InnerCalls {
@@ -39,8 +39,8 @@ pub(crate) struct InnerCalls {
 
 struct State {
     /// Results that the code has not been given, in the order of the timeline.
-    results: VecDeque<Returned>,
-    inbox: mpsc::UnboundedReceiver<Returned>,
+    results: VecDeque<InnerResult>,
+    inbox: mpsc::UnboundedReceiver<InnerResult>,
     waiting: FxHashMap<CallId, oneshot::Sender<Arc<CallResult>>>,
     made: HashSet<CallId>,
     /// Number of calls that are not decided yet.
@@ -55,16 +55,16 @@ struct State {
 impl InnerCalls {
     /// Returns the calls of a function that begins. `results` are those of calls that it made before a crash, and `inbox` receives
     /// later ones.
-    pub(crate) fn of_function(results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
+    pub(crate) fn of_function(results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
         Self::new(false, results, inbox)
     }
 
     /// Returns the calls of a command that begins, likewise.
-    pub(crate) fn of_command(results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
+    pub(crate) fn of_command(results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
         Self::new(true, results, inbox)
     }
 
-    fn new(in_order: bool, results: Vec<Returned>, inbox: mpsc::UnboundedReceiver<Returned>) -> Self {
+    fn new(in_order: bool, results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
         let state = State {
             results: results.into(),
             inbox,

@@ -1,0 +1,87 @@
+//! The second beat of a run's actor: the core handles what the first beat gathered.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use baton_types::event::{Effect, Event};
+use futures_util::StreamExt;
+
+use super::{Actor, Incoming, Iteration, MESSAGES_PER_COMMIT};
+
+impl Actor {
+    /// Lets the core handle each event.
+    ///
+    /// Calls that have no effect outside the run begin at once, and what they return is decided in the same beat: a
+    /// turn of them costs one commit. The code of functions proceeds in the same beat, too, with what is decided about its
+    /// calls: it has no effect outside the run either. If the commit fails, nothing of all this remains.
+    pub(super) fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Iteration {
+        let mut iteration = Iteration { consumed, ..Iteration::default() };
+        let mut incoming = VecDeque::from(incoming);
+        loop {
+            self.last = self.shared.clock.now().max(self.last);
+            while let Some(next) = incoming.pop_front() {
+                self.decide(next, &mut iteration, &mut incoming);
+            }
+            if self.work.stopping || iteration.entries.len() >= MESSAGES_PER_COMMIT || !self.advance_code(&mut incoming) {
+                return iteration;
+            }
+        }
+    }
+
+    /// Lets the core handle an event, and puts the results of calls that are done at once first in `incoming`.
+    fn decide(&mut self, next: Incoming, iteration: &mut Iteration, incoming: &mut VecDeque<Incoming>) {
+        let Incoming { event, contents, reply } = next;
+        let mut early = Vec::new();
+        // Code gets no result before its calls are decided. What it learns of the decision is not visible to others.
+        let replies_at_once = matches!(event, Event::CallMade { .. });
+        let decided = self.run.handle(self.last, event).map(|decision| {
+            iteration.entries.extend(decision.entries.into_iter().map(Arc::new));
+            let contents: Vec<_> = contents.into_iter().chain(decision.contents).collect();
+            self.shared.contents.remember(&contents);
+            iteration.contents.extend(contents);
+            for effect in decision.effects {
+                match effect {
+                    Effect::Execute { task, agent, call, tool, input: _ }
+                        if self.may_begin_early(&tool) && iteration.entries.len() < MESSAGES_PER_COMMIT =>
+                    {
+                        let done = self.execute(task, agent, call, &tool);
+                        // Decided next, so that calls do not wait for the places of those that are done.
+                        early.extend(done.and_then(Incoming::from_work));
+                    }
+                    Effect::Return { call, result } if self.work.is_for_function(&call) => self.work.give(call, result),
+                    effect => iteration.effects.push(effect),
+                }
+            }
+        });
+        early.into_iter().rev().for_each(|done| incoming.push_front(done));
+        match reply {
+            // The receiver may have been dropped.
+            Some(reply) if replies_at_once => _ = reply.send(decided),
+            Some(reply) => iteration.replies.push((reply, decided)),
+            None => {
+                if let Err(refusal) = decided {
+                    tracing::warn!(run = %self.id, %refusal, "an event was refused");
+                }
+            }
+        }
+    }
+
+    /// Lets the code of functions that make calls proceed, and takes what it sends. Returns whether there is any.
+    fn advance_code(&mut self, incoming: &mut VecDeque<Incoming>) -> bool {
+        if self.work.code.is_empty() {
+            return false;
+        }
+        // The next wait polls the code again, with the waker of this actor.
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(done)) = self.work.code.poll_next_unpin(&mut context) {
+            if let Some(message) = done {
+                self.take(message, false, incoming);
+            }
+        }
+        while let Ok(message) = self.mailbox.try_recv() {
+            self.take(message, false, incoming);
+        }
+        !incoming.is_empty()
+    }
+}
