@@ -48,6 +48,17 @@ fn end(mut child: Child, signal: &str) {
 }
 
 #[test]
+fn a_paused_run_is_listed_as_paused_although_a_call_waits() {
+    let folder = Folder::new();
+    waiting_job(&folder);
+    let (child, _) = started(&folder);
+    end(child, "-INT");
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "waiting");
+    folder.baton(&["pause", "@last"]).exits(0);
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "paused");
+}
+
+#[test]
 fn a_delivery_reaches_the_process_that_waits_for_it() {
     let folder = Folder::new();
     waiting_job(&folder);
@@ -86,7 +97,7 @@ fn a_run_names_its_only_call_and_a_failure_needs_a_reason_alone() {
     end(child, "-TERM");
     folder.baton(&["deliver", "@last"]).exits(2);
     folder.baton(&["deliver", "@last", "{}", "--failed", "no"]).exits(2);
-    folder.baton(&["deliver", "@last", "--failed", " "]).exits(2).says("the reason of --failed is empty");
+    folder.baton(&["deliver", "@last", "--failed", " "]).exits(2).tells("the reason of --failed is empty");
     let queued = folder.baton(&["deliver", "@last", "--failed", "the bank refused", "--no-resume", "--output", "json"]).exits(0);
     assert_eq!((&queued.json()["call"], &queued.json()["delivery"]), (&json!("0/1.1"), &json!("queued")));
     folder.baton(&["show", "@last"]).exits(0).says("a result is delivered, and counts when the run continues");

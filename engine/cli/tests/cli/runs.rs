@@ -81,6 +81,7 @@ fn a_job_that_reaches_a_limit_exits_4_and_names_it() {
     let report = folder.baton(&["run", "limited", "--output", "json"]).exits(4).json();
     assert_eq!(report["limit"], "limits.turns");
     assert_eq!(report["status"], "partial");
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "partial");
 }
 
 #[test]

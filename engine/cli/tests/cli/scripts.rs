@@ -88,6 +88,6 @@ fn the_acceptor_of_the_page_about_tools_refuses_a_long_summary() {
     folder
         .baton(&["timeline", "@last"])
         .exits(0)
-        .says("accepted: false, reason: The summary has more than 80 characters.")
+        .says("accepted: false, reason: A summary of at most 80 characters is needed.")
         .says("refused: not accepted (round 1 of 3)");
 }

@@ -53,6 +53,24 @@ fn a_session_has_five_follow_ups() {
 }
 
 #[test]
+fn a_session_with_branches_is_shown_with_them() {
+    let folder = Folder::new();
+    repeating(&folder);
+    folder.baton(&["run", "repeating"]).exits(0);
+    let first = folder.last_run();
+    let continued = |run: &str| {
+        folder.baton(&["continue", run, "Again"]).exits(0);
+        folder.last_run()
+    };
+    let (second, other) = (continued(&first), continued(&first));
+    let third = continued(&second);
+    let shown = folder.baton(&["show", &third]).exits(0);
+    let text = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = format!("session {first} → {second}, {first} → {other}, {second} → {third}");
+    assert!(text.contains(&expected), "{text}");
+}
+
+#[test]
 fn only_a_run_that_has_ended_goes_on_and_only_with_a_request() {
     let folder = Folder::new();
     folder.asking_job();
