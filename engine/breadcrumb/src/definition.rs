@@ -6,6 +6,7 @@ use baton_types::principal::Principal;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::schedule::SCHEDULE_SCHEMA;
 use crate::ttl::Wanted;
 use crate::{BreadcrumbError, tags};
 
@@ -123,7 +124,7 @@ impl Kind {
 }
 
 impl Definition {
-    /// Returns the version of a record whose definition counts once `record` is its newest version. `before` is the version before it,
+    /// Returns the version of a definition or a schedule that counts once `record` is its newest version. `before` is the version before it,
     /// and the version that counted then.
     ///
     /// A version counts if a person or a program wrote its content, or a person approved it. Otherwise an agent could refuse the records
@@ -132,7 +133,7 @@ impl Definition {
     pub fn counting(record: &Breadcrumb, before: Option<(&Breadcrumb, Option<u64>)>) -> Option<u64> {
         let this = Some(record.version);
         let is_by_agent = matches!(record.updated_by, Principal::Agent(_));
-        if record.schema_name.as_deref() != Some(DEFINITION_SCHEMA) {
+        if !matches!(record.schema_name.as_deref(), Some(DEFINITION_SCHEMA | SCHEDULE_SCHEMA)) {
             return None;
         }
         if tags::are_approved(&record.tags) {

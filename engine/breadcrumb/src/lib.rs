@@ -27,7 +27,7 @@ pub use bounds::{MAX_CONTEXT_BYTES, MAX_DEPTH, MAX_TAGS};
 pub use change::{changed, created};
 pub use definition::{DEFINITION_SCHEMA, Definition};
 pub use import::import;
-pub use schedule::{Missed, SCHEDULE_SCHEMA, Schedule, TICK_SCHEMA, tick_context};
+pub use schedule::{Missed, SCHEDULE_SCHEMA, Schedule, TICK_SCHEMA};
 pub use ttl::is_gone;
 
 /// Why a record was not created, changed or read.

@@ -4,7 +4,11 @@
 //! fixed time that does not exist is moved to the end of the gap. A fixed time that exists twice counts once. A step or `*` follows
 //! the clock.
 
-use baton_types::breadcrumb::Breadcrumb;
+use std::time::Duration;
+
+use baton_types::breadcrumb::{Breadcrumb, NewBreadcrumb};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -12,7 +16,8 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::BreadcrumbError;
+use crate::access::Author;
+use crate::{BreadcrumbError, change};
 
 /// The schema of schedules.
 pub const SCHEDULE_SCHEMA: &str = "schedule.definition.v1";
@@ -24,6 +29,12 @@ const DEFAULT_ZONE: &str = "UTC";
 
 /// The most labels of a schedule.
 const MAX_LABELS: usize = 20;
+
+/// Time after which a tick that was not published is missed, and after which the record of a tick ends (seed 001).
+const TICK_LIFE: Duration = Duration::from_mins(5);
+
+/// The most missed ticks that are published at once: the newest ones.
+const MAX_MISSED: usize = 100;
 
 /// A schedule, read from its record.
 #[derive(Clone, Debug)]
@@ -153,9 +164,15 @@ impl Schedule {
         }
     }
 
-    /// Checks a record that is a schedule: that it can be read.
+    /// Checks a record that is a schedule: that it can be read, and that its ticks can be written.
     pub(crate) fn check(record: &Breadcrumb) -> Result<(), BreadcrumbError> {
-        if record.schema_name.as_deref() == Some(SCHEDULE_SCHEMA) { Self::read(record).map(drop) } else { Ok(()) }
+        if record.schema_name.as_deref() != Some(SCHEDULE_SCHEMA) {
+            return Ok(());
+        }
+        let tick = Self::read(record)?.tick(record, record.updated_at, record.updated_at);
+        let by = Author::outside(Principal::Engine, record.project.clone());
+        let written = change::created(record.id.clone(), &tick, &by, None, record.updated_at);
+        written.map(drop).map_err(|error| BreadcrumbError::invalid("context", format!("its ticks cannot be written: {error}")))
     }
 
     /// Returns the first tick after `after`.
@@ -165,9 +182,63 @@ impl Schedule {
         Some(Timestamp::from_micros(next.timestamp().as_microsecond()))
     }
 
+    /// Returns the last tick before `before`.
+    fn previous(&self, before: Timestamp) -> Option<Timestamp> {
+        let before = jiff::Timestamp::from_microsecond(before.as_micros()).ok()?.to_zoned(self.zone.clone());
+        let previous = self.cron.find_previous_occurrence(&before, false).ok()?;
+        Some(Timestamp::from_micros(previous.timestamp().as_microsecond()))
+    }
+
+    /// Returns the ticks to publish at `now`, in order, if all ticks up to `since` are settled: those of the last five minutes, and of
+    /// the missed ones before them as many as the schedule wants, 100 at most.
+    pub fn due(&self, since: Timestamp, now: Timestamp) -> Vec<Timestamp> {
+        if !self.is_enabled {
+            return Vec::new();
+        }
+        let life = i64::try_from(TICK_LIFE.as_micros()).unwrap_or(i64::MAX);
+        let missed_until = Timestamp::from_micros(now.as_micros().saturating_sub(life));
+        let wanted = match self.missed {
+            Missed::Skip => 0,
+            Missed::Last => 1,
+            Missed::All => MAX_MISSED,
+        };
+        let back = std::iter::successors(self.previous(missed_until), |tick| self.previous(*tick));
+        let mut due: Vec<Timestamp> = back.take_while(|tick| *tick > since).take(wanted).collect();
+        due.reverse();
+        // A tick at the bound is not missed.
+        let from = Timestamp::from_micros(missed_until.as_micros().saturating_sub(1)).max(since);
+        due.extend(self.ticks(from, now));
+        due
+    }
+
     /// Iterates over the ticks after `after`, up to `until` inclusive.
     pub fn ticks(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = Timestamp> {
         std::iter::successors(self.next(after), |tick| self.next(*tick)).take_while(move |tick| *tick <= until)
+    }
+}
+
+impl Schedule {
+    /// Returns the tick at `at` of this schedule, whose record is `schedule`. It is published at `now`.
+    pub fn tick(&self, schedule: &Breadcrumb, at: Timestamp, now: Timestamp) -> NewBreadcrumb {
+        let context = json!({
+            "schedule_id": schedule.id,
+            "schedule": schedule.title,
+            "interval": self.kind,
+            "labels": self.labels,
+            "scheduled_at": at.to_string(),
+            "published_at": now.to_string(),
+        });
+        let tags = ["schedule:tick".to_owned(), format!("interval:{}", self.kind)];
+        NewBreadcrumb {
+            title: format!("Tick: {}", schedule.title),
+            schema_name: Some(TICK_SCHEMA.to_owned()),
+            context: Json::from(context),
+            tags: tags.into_iter().chain(self.labels.iter().cloned()).collect(),
+            visibility: schedule.visibility,
+            sensitivity: schedule.sensitivity,
+            ttl: Some(now.plus(TICK_LIFE)),
+            ..NewBreadcrumb::default()
+        }
     }
 }
 
@@ -222,17 +293,6 @@ fn clock(time: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the context of a tick.
-pub fn tick_context(schedule: &Breadcrumb, read: &Schedule, at: Timestamp, published: Timestamp) -> Value {
-    json!({
-        "schedule_id": schedule.id,
-        "schedule": schedule.title,
-        "interval": read.kind,
-        "labels": read.labels,
-        "scheduled_at": at.to_string(),
-        "published_at": published.to_string(),
-    })
-}
 
 #[cfg(test)]
 mod tests {
@@ -341,15 +401,45 @@ mod tests {
             });
             let minutes = Minute::all(&tz);
             for (interval, matches, is_fixed) in &intervals {
-                let ticks: Vec<Timestamp> = of(interval, zone).unwrap().ticks(from, until).collect();
+                let schedule = of(interval, zone).unwrap();
+                let ticks: Vec<Timestamp> = schedule.ticks(from, until).collect();
                 let expected: Vec<Timestamp> =
                     minutes.iter().filter(|minute| minute.has_tick(*matches, *is_fixed)).map(|minute| minute.at).collect();
+                let mut back: Vec<Timestamp> =
+                    std::iter::successors(schedule.previous(until.plus(Duration::from_micros(1))), |tick| schedule.previous(*tick))
+                        .take_while(|tick| *tick > from)
+                        .collect();
+                back.reverse();
+                assert!(back == ticks, "{interval} in {zone}: {} ticks, and {} back in time", ticks.len(), back.len());
                 let differs = (0..ticks.len().max(expected.len())).find(|at| ticks.get(*at) != expected.get(*at));
                 let at = differs.map(|at| (ticks.get(at).map(ToString::to_string), expected.get(at).map(ToString::to_string)));
                 assert!(at.is_none(), "{interval} in {zone}: {at:?}");
                 assert!(!ticks.is_empty(), "{interval} in {zone}");
             }
         }
+    }
+
+    #[test]
+    fn what_a_late_pass_publishes_follows_from_the_policy() {
+        let schedule = |missed: &str, enabled: bool| {
+            let form = json!({"interval": {"type": "hourly", "minute": 0}, "missed": missed, "enabled": enabled});
+            Schedule::of(&form.to_string()).unwrap()
+        };
+        let at = |hour: i64, minute: i64| Timestamp::from_micros((hour * 60 + minute) * 60_000_000);
+        let due = |missed: &str, since, now| schedule(missed, true).due(since, now);
+        let all: Vec<Timestamp> = (2..=6).map(|hour| at(hour, 0)).collect();
+        for (missed, expected) in [("skip", &all[4..]), ("last", &all[3..]), ("all", &all[..])] {
+            assert_eq!(due(missed, at(1, 0), at(6, 5)), expected, "{missed}: five minutes late is in time");
+        }
+        for (missed, expected) in [("skip", &all[5..]), ("last", &all[4..]), ("all", &all[..])] {
+            assert_eq!(due(missed, at(1, 0), at(6, 6)), expected, "{missed}: six minutes late is missed");
+        }
+        assert_eq!(due("last", at(6, 0), at(6, 30)), [], "the last one is settled");
+        assert_eq!(due("skip", at(5, 30), at(6, 0)), [at(6, 0)], "a tick is due at its moment");
+        assert_eq!(due("all", at(0, 0), at(5000, 0)).len(), 101);
+        assert_eq!(due("all", at(0, 0), at(5000, 0))[0], at(4900, 0), "the newest ones");
+        assert_eq!(due("all", at(9, 0), at(6, 0)), [], "a clock that goes back publishes nothing");
+        assert_eq!(schedule("all", false).due(at(1, 0), at(6, 0)), []);
     }
 
     #[test]

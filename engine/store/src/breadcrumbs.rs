@@ -57,6 +57,22 @@ pub trait Breadcrumbs: Send + Sync {
 
     /// Returns the definition of a schema that counts for records of `project`.
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError>;
+
+    /// Returns the schedules of all projects: of each record, the version that counts (a person or a program wrote or approved it).
+    async fn schedules(&self, now: Timestamp) -> Result<Vec<ScheduleRecord>, StoreError>;
+
+    /// Publishes the ticks of a schedule that are due at `now`, as [`baton_breadcrumb::Schedule::due`] says, and returns their records.
+    /// All ticks up to `now` are settled then: a later call publishes none of them, also of another process.
+    async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError>;
+}
+
+/// A schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduleRecord {
+    /// The version that counts.
+    pub breadcrumb: Breadcrumb,
+    /// The moment up to which its ticks are settled: published, or left out.
+    pub settled: Timestamp,
 }
 
 /// A record to be created.

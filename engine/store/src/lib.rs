@@ -25,7 +25,7 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use tokio::sync::watch;
 
-pub use breadcrumbs::{Breadcrumbs, Creation, Update, Written};
+pub use breadcrumbs::{Breadcrumbs, Creation, ScheduleRecord, Update, Written};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use retention::{Collected, Retention, Verification};

@@ -9,18 +9,18 @@ use std::sync::OnceLock;
 use rusqlite::Connection;
 
 use super::named;
-use super::schema::{BREADCRUMB_TABLES, TABLES};
+use super::schema::{FIRST_FORMAT, FORMAT_VERSION, tables_since};
 use crate::StoreError;
 
 /// A row of `sqlite_schema`: type, name, table, and the text that made it.
 type Part = (String, String, String, Option<String>);
 
 /// Refuses a file with a table, index, view or trigger that a new store does not have, and one that lacks a part of it.
-pub(super) fn check(path: &Path, connection: &Connection, has_breadcrumbs: bool) -> Result<(), StoreError> {
-    static EXPECTED: [OnceLock<Vec<Part>>; 2] = [const { OnceLock::new() }; 2];
+pub(super) fn check(path: &Path, connection: &Connection, format: u32) -> Result<(), StoreError> {
+    static EXPECTED: [OnceLock<Vec<Part>>; (FORMAT_VERSION - FIRST_FORMAT + 1) as usize] = [const { OnceLock::new() }; _];
     let named = |error: rusqlite::Error| named(path, error);
-    let expected = EXPECTED[usize::from(has_breadcrumbs)]
-        .get_or_init(|| made(has_breadcrumbs).expect("the schema of this program is made in memory"));
+    let expected = EXPECTED[(format - FIRST_FORMAT) as usize]
+        .get_or_init(|| made(format).expect("the schema of this program is made in memory"));
     // One more than expected is enough to refuse: a file may have any number.
     let found = parts(connection, expected.len() + 1).map_err(named)?;
     if found == *expected {
@@ -35,13 +35,10 @@ pub(super) fn check(path: &Path, connection: &Connection, has_breadcrumbs: bool)
     Err(StoreError::ForeignSchema { path: path.to_owned(), what })
 }
 
-/// Returns the parts of the schema that this program makes.
-fn made(has_breadcrumbs: bool) -> rusqlite::Result<Vec<Part>> {
+/// Returns the parts of the schema that this program makes for a format.
+fn made(format: u32) -> rusqlite::Result<Vec<Part>> {
     let made = Connection::open_in_memory()?;
-    made.execute_batch(TABLES)?;
-    if has_breadcrumbs {
-        made.execute_batch(BREADCRUMB_TABLES)?;
-    }
+    tables_since(0, format).try_for_each(|tables| made.execute_batch(tables))?;
     parts(&made, usize::MAX)
 }
 
@@ -56,14 +53,12 @@ fn parts(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Part>> {
 mod tests {
     use baton_types::id::ContentHash;
 
-    use super::super::FORMAT_VERSION;
     use super::*;
 
     /// A store is refused if the text of a table differs by one space, so a change of that text is a change of the format.
     #[test]
     fn the_schema_changes_only_with_the_format() {
-        let hash = |has_breadcrumbs| ContentHash::of(format!("{:?}", made(has_breadcrumbs).unwrap()).as_bytes()).to_string();
-        assert_eq!((FORMAT_VERSION - 1, &hash(false)[..16]), (9, "58c06cf56188acbb"));
-        assert_eq!((FORMAT_VERSION, &hash(true)[..16]), (10, "67a94704d056824a"));
+        let hash = |format| ContentHash::of(format!("{:?}", made(format).unwrap()).as_bytes()).to_string()[..16].to_owned();
+        assert_eq!((9..=FORMAT_VERSION).map(hash).collect::<Vec<_>>(), ["58c06cf56188acbb", "67a94704d056824a", "b5bcce15d10458d3"]);
     }
 }

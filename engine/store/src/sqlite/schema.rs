@@ -19,16 +19,25 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
-pub const FORMAT_VERSION: u32 = 10;
+pub const FORMAT_VERSION: u32 = 11;
 
-/// The format before: it has no breadcrumbs. A file of it is read as it is, and gets their tables when it is opened for writing.
-const WITHOUT_BREADCRUMBS: u32 = 9;
+/// The first format that is read. A file of an earlier format than [`FORMAT_VERSION`] is read as it is, and gets the tables that it lacks
+/// when it is opened for writing.
+pub(super) const FIRST_FORMAT: u32 = 9;
 
-/// The tables of format 9.
-pub(super) const TABLES: &str = include_str!("schema.sql");
-
-/// The tables that [`FORMAT_VERSION`] has besides.
+/// The tables of breadcrumbs.
 pub(super) const BREADCRUMB_TABLES: &str = include_str!("breadcrumbs.sql");
+
+/// The table of ticks.
+pub(super) const TICK_TABLES: &str = include_str!("ticks.sql");
+
+/// The tables that each format added, from [`FIRST_FORMAT`] on.
+const TABLES: [&str; 3] = [include_str!("schema.sql"), BREADCRUMB_TABLES, TICK_TABLES];
+
+/// Returns the tables that `format` has and an earlier one lacks; `before` is 0 for an empty file.
+pub(super) fn tables_since(before: u32, format: u32) -> impl Iterator<Item = &'static str> {
+    (FIRST_FORMAT..).zip(TABLES).filter(move |(added, _)| *added > before && *added <= format).map(|(_, tables)| tables)
+}
 
 /// Returns the connection that writes: makes the file if there is none.
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
@@ -133,9 +142,7 @@ pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, 
         (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, format @ (WITHOUT_BREADCRUMBS | FORMAT_VERSION), _) => {
-            layout::check(path, connection, format == FORMAT_VERSION).map(|()| format)
-        }
+        (APPLICATION_ID, format @ FIRST_FORMAT..=FORMAT_VERSION, _) => layout::check(path, connection, format).map(|()| format),
         (APPLICATION_ID, found, _) => Err(StoreError::OlderFormat { path: path.to_owned(), found, known: FORMAT_VERSION }),
         (0, 0, true) => Ok(0),
         _ => Err(StoreError::NotAStore { path: path.to_owned() }),
@@ -150,15 +157,14 @@ fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let named = |error: rusqlite::Error| named(path, error);
     failpoint::pass("store.lay_out.before");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
-    match check_format(path, &transaction)? {
-        FORMAT_VERSION => return Ok(()),
-        WITHOUT_BREADCRUMBS => {}
-        _ => {
-            transaction.execute_batch(TABLES).map_err(named)?;
-            Totals::new(&transaction)?.save(&transaction)?;
-        }
+    let format = check_format(path, &transaction)?;
+    if format == FORMAT_VERSION {
+        return Ok(());
     }
-    transaction.execute_batch(BREADCRUMB_TABLES).map_err(named)?;
+    tables_since(format, FORMAT_VERSION).try_for_each(|tables| transaction.execute_batch(tables)).map_err(named)?;
+    if format == 0 {
+        Totals::new(&transaction)?.save(&transaction)?;
+    }
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
     transaction.commit().map_err(named)?;

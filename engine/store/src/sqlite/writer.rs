@@ -44,8 +44,8 @@ pub(super) enum Write {
     PutContent { hash: ContentHash, content: Content },
     /// See [`crate::Store::put_command`]; answers its number.
     PutCommand { run: RunId, command: Json },
-    /// See [`crate::Breadcrumbs`]; `done` gets the version that was made.
-    Breadcrumb { request: Box<breadcrumbs::Request>, done: Arc<Mutex<Option<Written>>> },
+    /// See [`crate::Breadcrumbs`]; `done` gets the versions that were made.
+    Breadcrumb { request: Box<breadcrumbs::Request>, done: Arc<Mutex<Option<Vec<Written>>>> },
 }
 
 impl Write {

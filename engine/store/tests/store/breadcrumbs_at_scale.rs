@@ -139,37 +139,40 @@ async fn twenty_thousand_records_are_searched_right() {
     assert_eq!((report.findings, report.breadcrumbs), (Vec::new(), RECORDS as u64));
 }
 
-/// Takes from a file what format 10 added.
-fn as_format_9(file: &rusqlite::Connection) {
-    for table in
-        ["breadcrumbs", "breadcrumb_versions", "breadcrumb_tags", "breadcrumb_keys", "breadcrumb_totals", "breadcrumb_words"]
-    {
-        file.execute(&format!("DROP TABLE {table}"), []).expect("a table of format 10");
+/// Takes from a file what the formats after `format` added.
+fn as_format(file: &rusqlite::Connection, format: u32) {
+    let of_10 = ["breadcrumbs", "breadcrumb_versions", "breadcrumb_tags", "breadcrumb_keys", "breadcrumb_totals", "breadcrumb_words"];
+    let added = of_10.map(|table| (10, table)).into_iter().chain([(11, "breadcrumb_ticks")]);
+    for (_, table) in added.filter(|(added, _)| *added > format) {
+        file.execute(&format!("DROP TABLE {table}"), []).expect("a table that a format added");
     }
-    file.pragma_update(None, "user_version", 9).expect("a pragma");
+    file.pragma_update(None, "user_version", format).expect("a pragma");
 }
 
 #[tokio::test]
-async fn a_store_of_the_format_before_is_read_as_it_is_and_gets_the_tables_when_it_is_written_to() {
-    let on_disk = OnDisk::new();
-    let run = crate::support::owned_run(&on_disk.store, "a").await;
-    on_disk.store.append(crate::support::batch(&run, 0, 2)).await.expect("two entries");
-    as_format_9(&on_disk.stranger());
-    let OnDisk { store, folder } = on_disk;
-    let path = store.path().to_owned();
-    drop(store);
-    let read: Arc<dyn Store> = Arc::new(SqliteStore::open_to_read(&path).expect("format 9"));
-    assert_eq!(crate::support::sequence(&*read, &run).await, [1, 2]);
-    assert!(titles(&*read, words("x"), &ann().viewer).await.is_empty());
-    assert!(find(&*read, "r1", &ann().viewer).await.is_none());
-    assert!(SqliteStore::open_to_read(&path).expect("format 9").verify().await.expect("readable").findings.is_empty());
-    drop(read);
-    let written: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("format 10 from here on"));
-    create(&*written, "r1", new("one", json!({})), &ann()).await.expect("new");
-    assert_eq!(crate::support::sequence(&*written, &run).await, [1, 2]);
-    drop(written);
-    let again = OnDisk { store: SqliteStore::open(&path).expect("format 10"), folder };
-    assert_eq!(find(&again.store, "r1", &ann().viewer).await.map(|record| record.title), Some("one".into()));
+async fn a_store_of_an_earlier_format_is_read_as_it_is_and_gets_the_tables_when_it_is_written_to() {
+    for format in [9, 10] {
+        let on_disk = OnDisk::new();
+        let run = crate::support::owned_run(&on_disk.store, "a").await;
+        on_disk.store.append(crate::support::batch(&run, 0, 2)).await.expect("two entries");
+        as_format(&on_disk.stranger(), format);
+        let OnDisk { store, folder } = on_disk;
+        let path = store.path().to_owned();
+        drop(store);
+        let read: Arc<dyn Store> = Arc::new(SqliteStore::open_to_read(&path).expect("an earlier format"));
+        assert_eq!(crate::support::sequence(&*read, &run).await, [1, 2]);
+        assert!(titles(&*read, words("x"), &ann().viewer).await.is_empty());
+        assert!(find(&*read, "r1", &ann().viewer).await.is_none());
+        assert!(read.breadcrumbs().schedules(crate::support::at(1)).await.expect("readable").is_empty());
+        assert!(SqliteStore::open_to_read(&path).expect("readable").verify().await.expect("readable").findings.is_empty());
+        drop(read);
+        let written: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("the present format from here on"));
+        create(&*written, "r1", new("one", json!({})), &ann()).await.expect("new");
+        assert_eq!(crate::support::sequence(&*written, &run).await, [1, 2]);
+        drop(written);
+        let again = OnDisk { store: SqliteStore::open(&path).expect("the present format"), folder };
+        assert_eq!(find(&again.store, "r1", &ann().viewer).await.map(|record| record.title), Some("one".into()));
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 #[macro_use]
 mod every_store;
 
+mod breadcrumb_definitions;
 mod breadcrumb_readers;
 mod breadcrumbs;
 mod breadcrumbs_at_scale;
@@ -13,3 +14,4 @@ mod lost;
 mod promises;
 mod received;
 mod support;
+mod ticks;

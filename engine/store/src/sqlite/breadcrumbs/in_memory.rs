@@ -10,8 +10,8 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, Transaction};
 
 use super::{Request, perform};
-use crate::sqlite::schema::BREADCRUMB_TABLES;
-use crate::{Breadcrumbs, Creation, StoreError, Update, Written};
+use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES};
+use crate::{Breadcrumbs, Creation, ScheduleRecord, StoreError, Update, Written};
 
 /// The records, none at first.
 #[derive(Debug, Default)]
@@ -23,6 +23,7 @@ impl InMemory {
         if file.is_none() {
             let opened = Connection::open_in_memory()?;
             opened.execute_batch(BREADCRUMB_TABLES)?;
+            opened.execute_batch(TICK_TABLES)?;
             *file = Some(opened);
         }
         let opened = file.as_mut().ok_or(StoreError::Closed)?;
@@ -33,6 +34,10 @@ impl InMemory {
     }
 
     fn write(&self, request: &Request) -> Result<Written, StoreError> {
+        self.write_all(request)?.pop().ok_or(StoreError::Closed)
+    }
+
+    fn write_all(&self, request: &Request) -> Result<Vec<Written>, StoreError> {
         self.within(|file| perform(file, request))?.map_err(StoreError::from)
     }
 }
@@ -79,6 +84,15 @@ impl Breadcrumbs for InMemory {
 
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {
         self.within(|file| super::definition(file, schema, project, now))
+    }
+
+    async fn schedules(&self, now: Timestamp) -> Result<Vec<ScheduleRecord>, StoreError> {
+        self.within(|file| super::ticks::schedules(file, now))
+    }
+
+    async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError> {
+        let written = self.write_all(&Request::PublishTicks { schedule: schedule.clone(), at: now })?;
+        Ok(written.into_iter().map(|written| written.breadcrumb).collect())
     }
 }
 

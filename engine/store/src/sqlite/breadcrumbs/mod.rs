@@ -6,10 +6,11 @@
 mod in_memory;
 mod on_disk;
 mod search;
+mod ticks;
 mod verify;
 mod write;
 
-use baton_breadcrumb::{Access, Definition, may_read, searched_text};
+use baton_breadcrumb::{Access, DEFINITION_SCHEMA, Definition, may_read, searched_text};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Sensitivity, Viewer, Visibility};
 use baton_types::id::{BreadcrumbId, ContentHash, ProjectId};
 use baton_types::principal::Principal;
@@ -62,9 +63,14 @@ fn decoded<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, Store
     serde_json::from_str(text).map_err(|error| damaged(format!("a breadcrumb's row: {error}")))
 }
 
-/// Whether the file has the tables: one of the format before has none until it is opened for writing.
+/// Whether the file has the tables of records.
 fn has_tables(file: &Connection) -> Result<bool, StoreError> {
-    Ok(file.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'breadcrumbs'")?.exists([])?)
+    has_table(file, "breadcrumbs")
+}
+
+/// Whether the file has a table. A file of an earlier format lacks some until it is opened for writing.
+fn has_table(file: &Connection, name: &str) -> Result<bool, StoreError> {
+    Ok(file.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1")?.exists([name])?)
 }
 
 impl BreadcrumbRow {
@@ -199,7 +205,8 @@ impl BreadcrumbRow {
     /// Returns the definition of the record that counts, with the moment of its version; `None` if it defines nothing.
     fn definition(&self, file: &Connection) -> Result<Option<(Definition, Timestamp)>, StoreError> {
         let newest = self.version(file, self.version)?;
-        let Some(version) = self.defines_by(&newest) else { return Ok(None) };
+        let is_definition = self.schema_name.as_deref() == Some(DEFINITION_SCHEMA);
+        let Some(version) = self.defines_by(&newest).filter(|_| is_definition) else { return Ok(None) };
         let record = self.version(file, version)?.breadcrumb;
         let definition = Definition::read(&record).map_err(|error| damaged(format!("breadcrumb {}: {error}", self.id)))?;
         Ok(Some((definition, record.updated_at)))

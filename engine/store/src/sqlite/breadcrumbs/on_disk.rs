@@ -12,10 +12,14 @@ use super::Request;
 use super::in_memory::known;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::writer::Write;
-use crate::{Breadcrumbs, Creation, StoreError, Update, Written};
+use crate::{Breadcrumbs, Creation, ScheduleRecord, StoreError, Update, Written};
 
 impl SqliteStore {
     async fn write_breadcrumb(&self, request: Request) -> Result<Written, StoreError> {
+        self.write_breadcrumbs(request).await?.pop().ok_or(StoreError::Closed)
+    }
+
+    async fn write_breadcrumbs(&self, request: Request) -> Result<Vec<Written>, StoreError> {
         let done = Arc::new(Mutex::new(None));
         self.writer()?.write(Write::Breadcrumb { request: Box::new(request), done: Arc::clone(&done) }).await?;
         let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -70,5 +74,14 @@ impl Breadcrumbs for SqliteStore {
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {
         let (schema, project) = (schema.to_owned(), project.clone());
         self.readers.read(move |file| super::definition(file, &schema, &project, now)).await
+    }
+
+    async fn schedules(&self, now: Timestamp) -> Result<Vec<ScheduleRecord>, StoreError> {
+        self.readers.read(move |file| super::ticks::schedules(file, now)).await
+    }
+
+    async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError> {
+        let written = self.write_breadcrumbs(Request::PublishTicks { schedule: schedule.clone(), at: now }).await?;
+        Ok(written.into_iter().map(|written| written.breadcrumb).collect())
     }
 }

@@ -7,7 +7,7 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, version_checksum};
+use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, ticks, version_checksum};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 use crate::{Creation, StoreError, Update, Written};
@@ -28,6 +28,8 @@ pub(crate) enum Request {
     Import(Creation, bool),
     /// See [`crate::Breadcrumbs::read`].
     Read { id: BreadcrumbId, viewer: Viewer, at: Timestamp },
+    /// See [`crate::Breadcrumbs::publish_ticks`].
+    PublishTicks { schedule: BreadcrumbId, at: Timestamp },
 }
 
 impl Request {
@@ -39,21 +41,29 @@ impl Request {
                 let of = |json: &Option<baton_types::json::Json>| json.as_ref().map_or(0, |json| json.text().len());
                 of(&update.change.context) + of(&update.change.merge)
             }
-            Self::Read { .. } => 0,
+            Self::Read { .. } | Self::PublishTicks { .. } => 0,
         }
     }
 }
 
-/// Performs a write. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be rolled back.
-pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Written, BreadcrumbError>, StoreError> {
-    match request {
+/// Performs a write: one version, except for ticks. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
+/// rolled back.
+pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
+    let written = match request {
         Request::Create(creation) => {
             create(file, creation, request_hash(&("create", &creation.new, &creation.by.viewer.principal)))
         }
         Request::Import(creation, replaces) => import(file, creation, *replaces),
         Request::Change(update) => change(file, update),
         Request::Read { id, viewer, at } => read(file, id, viewer, *at),
-    }
+        Request::PublishTicks { schedule, at } => return ticks::publish(file, schedule, *at),
+    };
+    written.map(|written| written.map(|written| vec![written]))
+}
+
+/// Creates a record without a key.
+pub(super) fn create_new(file: &Connection, creation: &Creation) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+    create(file, creation, ContentHash::of(&[]))
 }
 
 fn create(file: &Connection, creation: &Creation, request: ContentHash) -> Result<Result<Written, BreadcrumbError>, StoreError> {
@@ -276,6 +286,7 @@ fn remove(file: &Connection, number: i64) -> Result<(), StoreError> {
     let versions = delete("breadcrumb_versions", "breadcrumb")?;
     let keys = delete("breadcrumb_keys", "breadcrumb")?;
     delete("breadcrumb_words", "rowid")?;
+    delete("breadcrumb_ticks", "breadcrumb")?;
     delete("breadcrumbs", "breadcrumb")?;
     let Totals { breadcrumbs, versions: all, keys: known } = Totals::load(file)?;
     let less = |number: u64, by: usize| number.saturating_sub(by as u64);
