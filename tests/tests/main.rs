@@ -23,6 +23,7 @@ mod recovery;
 mod returned_work;
 mod runs;
 mod scale;
+mod schedules;
 mod scripted_jobs;
 mod sessions;
 mod size;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_models::Model;
 use baton_runtime::{
-    Clock, Delivery, Engine, ForkOptions, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, SteadyClock, Tended,
+    Clock, Delivery, Engine, ForkOptions, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, SteadyClock, Tended, Tending,
 };
 use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
 use baton_types::entry::{Entry, ForkedEffects};
@@ -216,7 +216,8 @@ async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let reported = Arc::clone(&reports);
     let tended = tokio::spawn(async move {
-        let report = |run: &RunId, tended: &Tended| {
+        let report = |tending: Tending<'_>| {
+            let Tending::Run(run, tended) = tending else { panic!("there is no schedule") };
             let state = match tended {
                 Tended::Over(RunOutcome::Ended { .. }) => "ended".to_owned(),
                 Tended::Over(other) => name_of(other),
@@ -263,10 +264,11 @@ async fn a_year_of_daily_timers_is_tended_to_its_end() {
     leave(&handle).await;
     let (over, is_over) = tokio::sync::oneshot::channel();
     let (over, woken) = (Mutex::new(Some(over)), Mutex::new(0));
-    let report = |_: &RunId, tended: &Tended| match tended {
-        Tended::Waits => *woken.lock().unwrap() += 1,
-        Tended::Over(outcome) => drop(over.lock().unwrap().take().map(|over| over.send(name_of(outcome)))),
-        Tended::Failed(error) => panic!("{error}"),
+    let report = |tending: Tending<'_>| match tending {
+        Tending::Schedules(_) => panic!("there is no schedule"),
+        Tending::Run(_, Tended::Waits) => *woken.lock().unwrap() += 1,
+        Tending::Run(_, Tended::Over(outcome)) => drop(over.lock().unwrap().take().map(|over| over.send(name_of(outcome)))),
+        Tending::Run(_, Tended::Failed(error)) => panic!("{error}"),
     };
     // Time passes only while every run waits, up to the moment of the next timer.
     let began_at = std::time::Instant::now();

@@ -31,6 +31,7 @@ mod processes;
 mod reading;
 mod recording;
 mod replay;
+mod schedules;
 mod services;
 mod signs;
 mod summary;
@@ -54,5 +55,6 @@ pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, l
 pub use migrate::{Divergence, Migration};
 pub use processes::kill_commands;
 pub use replay::{Mismatch, ReplayReport, replay, request_of};
-pub use tend::Tended;
+pub use schedules::SchedulePass;
+pub use tend::{Tended, Tending};
 pub use trust::{TrustEverything, TrustNothing, TrustPolicy, Trusted};

@@ -3,7 +3,7 @@
 //!
 //! Only runs that were released while they waited are continued, also if the process that continued them was stopped or killed.
 //! A run that a person stopped in the middle of its work is not, since that may have been on purpose. Waiting runs cost nothing
-//! here: the store knows which of them are due.
+//! here: the store knows which of them are due. The ticks of schedules are published in the same loop.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -20,6 +20,7 @@ use crate::clock::sleep_until;
 use crate::engine::{Engine, Holder};
 use crate::error::{RunError, panic_message};
 use crate::handle::RunOutcome;
+use crate::schedules::SchedulePass;
 
 /// The most runs that are continued at the same time.
 const AT_ONCE: usize = 64;
@@ -40,22 +41,41 @@ pub enum Tended {
     Failed(RunError),
 }
 
+/// A report of what was done.
+pub enum Tending<'a> {
+    /// A run was continued.
+    Run(&'a RunId, &'a Tended),
+    /// Ticks of schedules were published, or could not be.
+    Schedules(&'a SchedulePass),
+}
+
 impl Engine {
-    /// Continues the waiting runs of the store whenever one is due, until `stop` completes. Runs that proceed then are stopped.
-    /// `report` is called with each run that was continued.
+    /// Continues the waiting runs of the store whenever one is due, and publishes the ticks of its schedules, until `stop` completes.
+    /// Runs that proceed then are stopped. `report` is called with each run that was continued, and with each pass over schedules that
+    /// published a tick or failed.
     ///
-    /// Several processes may tend one store: only one of them gets a run.
+    /// Several processes may tend one store: only one of them gets a run, and a tick is published once.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn tend(&self, stop: impl Future<Output = ()>, report: impl Fn(&RunId, &Tended)) -> Result<(), RunError> {
+    pub async fn tend(&self, stop: impl Future<Output = ()>, report: impl Fn(Tending<'_>)) -> Result<(), RunError> {
         let (stopped, mut stop) = (CancellationToken::new(), std::pin::pin!(stop));
         let mut announced = self.0.store.subscribe_to_all();
         let mut working: JoinSet<(RunId, Tended)> = JoinSet::new();
         let (mut busy, mut passed_over) = (HashSet::new(), HashMap::<RunId, Timestamp>::new());
+        let (mut next_pass, mut failed) = (Timestamp::from_micros(0), Vec::new());
         while !stopped.is_cancelled() {
             announced.mark_unchanged();
             let now = self.0.clock.now();
+            if next_pass <= now {
+                let pass = self.publish_ticks().await?;
+                // A schedule that fails again is not reported again.
+                if !pass.published.is_empty() || pass.failed != failed {
+                    report(Tending::Schedules(&pass));
+                }
+                next_pass = now.plus(LONGEST_PAUSE).min(pass.next.unwrap_or(Timestamp::MAX));
+                failed = pass.failed;
+            }
             passed_over.retain(|_, again| *again > now);
             let due = self.0.store.due(now, AT_ONCE + busy.len() + passed_over.len()).await?;
             for id in due.runs {
@@ -77,7 +97,7 @@ impl Engine {
                 });
             }
             let latest = now.plus(LONGEST_PAUSE);
-            let wake = due.next.into_iter().chain(passed_over.values().copied()).chain([latest]).min();
+            let wake = due.next.into_iter().chain(passed_over.values().copied()).chain([latest, next_pass]).min();
             tokio::select! {
                 () = &mut stop => stopped.cancel(),
                 Some(done) = working.join_next() => {
@@ -90,7 +110,7 @@ impl Engine {
                         Tended::Waits | Tended::Over(_) => None,
                     };
                     if pause != Some(LONGEST_PAUSE) {
-                        report(&id, &tended);
+                        report(Tending::Run(&id, &tended));
                     }
                     passed_over.extend(pause.map(|pause| (id, self.0.clock.now().plus(pause))));
                 }
@@ -102,7 +122,7 @@ impl Engine {
             if let Ok((id, tended)) = done
                 && !matches!(tended, Tended::Failed(RunError::Held { .. }))
             {
-                report(&id, &tended);
+                report(Tending::Run(&id, &tended));
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! `baton tend`: continues waiting runs whenever one is due, until it is stopped.
+//! `baton tend`: continues waiting runs whenever one is due, and publishes the ticks of schedules, until it is stopped.
 
-use baton_runtime::{RunOutcome, Tended};
+use baton_runtime::{RunOutcome, SchedulePass, Tended, Tending};
 use baton_types::id::RunId;
 use clap::Args;
 use serde_json::json;
@@ -27,13 +27,17 @@ pub(crate) async fn run(args: &TendArgs, place: &Place) -> Result<Exit, Failure>
     let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
     let mut interruptions = Interruptions::catch()?;
     let file = place.store_file().ok_or_else(|| Failure::Usage("a store in memory has no waiting runs".to_owned()))?;
-    place.screen.tell(&text!("runs in {} that wait are resumed when they are due; stop with Ctrl-C", place.shown(&file)));
-    engine.tend(interruptions.next(), |run, tended| report(place, run, tended)).await.map_err(run_failure)?;
+    place.screen.tell(&text!("runs in {} that wait are resumed when they are due, and ticks of schedules are published; stop with Ctrl-C", place.shown(&file)));
+    let report = |tending: Tending<'_>| match tending {
+        Tending::Run(run, tended) => report_run(place, run, tended),
+        Tending::Schedules(pass) => report_ticks(place, pass),
+    };
+    engine.tend(interruptions.next(), report).await.map_err(run_failure)?;
     Ok(Exit::Done)
 }
 
 /// Prints what became of a run, one line for each time that it continued.
-fn report(place: &Place, run: &RunId, tended: &Tended) {
+fn report_run(place: &Place, run: &RunId, tended: &Tended) {
     let (state, reason) = match tended {
         Tended::Over(RunOutcome::Ended { end, .. }) => (end.state.as_str().to_owned(), None),
         Tended::Waits | Tended::Over(RunOutcome::WaitingForPerson) => ("waiting".to_owned(), None),
@@ -50,4 +54,21 @@ fn report(place: &Place, run: &RunId, tended: &Tended) {
     } else {
         place.screen.json(&json!({"run": run, "state": state, "reason": reason}))
     };
+}
+
+/// Prints the ticks that were published, one line for each, and the schedules whose ticks could not be.
+fn report_ticks(place: &Place, pass: &SchedulePass) {
+    for tick in &pass.published {
+        let context = tick.context.value();
+        let at = context["scheduled_at"].as_str().unwrap_or_default();
+        // The reader of stdout may be gone; the passes continue.
+        let _unread = if place.screen.is_text() {
+            place.screen.text(&text!("{} tick of {at}", style::name(context["schedule"].as_str().unwrap_or_default())))
+        } else {
+            place.screen.json(&json!({"schedule": context["schedule_id"], "tick": tick.id, "scheduled_at": at}))
+        };
+    }
+    for (schedule, reason) in &pass.failed {
+        place.screen.tell(&text!("{} schedule {schedule} has no ticks: {reason}", style::bad("warning:")));
+    }
 }

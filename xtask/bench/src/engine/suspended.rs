@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use baton_models::FunctionModel;
-use baton_runtime::{Engine, StartOptions, Tended};
+use baton_runtime::{Engine, StartOptions, Tended, Tending};
 use baton_types::call::ModelCall;
 use baton_types::entry::Entry;
 use baton_types::id::{CallId, RunId};
@@ -45,7 +45,8 @@ pub(super) async fn measure(n: usize, runs: usize) -> anyhow::Result<Measurement
     let tended = tokio::spawn({
         let engine = engine.clone();
         async move {
-            let report = |run: &RunId, tended: &Tended| {
+            let report = |tending: Tending<'_>| {
+                let Tending::Run(run, tended) = tending else { return };
                 if let Tended::Failed(error) = tended {
                     eprintln!("{run}: {error}");
                 }
