@@ -10,13 +10,15 @@ const ATTEMPTS_TOLD: usize = 5;
 
 impl Run {
     /// Returns the moment of the next attempt, if another task is to try again after `task` ended for `call`. A task that
-    /// failed or timed out is tried again. A cancelled task is not, nor is one that ended `partial`.
+    /// failed or timed out is tried again. A cancelled task is not, nor is one that ended `partial`, nor one with a call whose effect
+    /// is not known: another task could repeat the effect.
     ///
     /// Of the limits only `children` is checked here. It will still be reached later, because the number of children never
     /// falls.
     pub(super) fn retry_at(&self, at: Timestamp, task: TaskIndex, call: CallAt, state: FinalState) -> Option<Timestamp> {
         let (of, caller) = (&self.graph[task], &self.graph[call.task]);
-        if of.kind != TaskKind::Delegation || !matches!(state, FinalState::Failed | FinalState::TimedOut) {
+        let may_repeat = matches!(state, FinalState::Failed | FinalState::TimedOut) && of.unknown().is_empty();
+        if of.kind != TaskKind::Delegation || !may_repeat {
             return None;
         }
         let OnFailure::Retry(retry) = self.configs.tools.get(of.tool.as_ref()?)?.on_failure else { return None };

@@ -12,7 +12,8 @@ use crate::render::goes_to_user;
 use crate::requests::AnsweredRequest;
 use crate::rules::after;
 use crate::task::Streak;
-use crate::{agent, bounded, unknown_outcome};
+use crate::unknown::unknown_outcome;
+use crate::{agent, rules::ending};
 
 /// The decision in progress: the run, the entries and effects so far, and the steps that are left.
 pub(super) struct Draft<'run> {
@@ -197,8 +198,8 @@ impl Draft<'_> {
     }
 
     fn finish_as(&mut self, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>, details: FinishDetails) {
-        let interrupted = self.end_inner(call);
-        let result = if interrupted.is_empty() { result } else { with_interrupted(result, &interrupted) };
+        self.end_inner(call);
+        let result = self.task(call.task).with_unknown_of_code(&self.call(call).id, result);
         let FinishDetails { of_function: FunctionDetails { conflicts, read, delivered_by, printed }, result_of } = details;
         let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
@@ -234,12 +235,10 @@ impl Draft<'_> {
         }
     }
 
-    /// Ends the calls without a result that the code of `outer` made, and returns those whose outcome is unknown. The end of each
-    /// ends those that came of it.
-    pub(super) fn end_inner(&mut self, outer: CallAt) -> Vec<CallId> {
-        let mut interrupted = Vec::new();
+    /// Ends the calls without a result that the code of `outer` made. The end of each ends those that came of it.
+    pub(super) fn end_inner(&mut self, outer: CallAt) {
         if !self.call(outer).is_calling() {
-            return interrupted;
+            return;
         }
         for index in self.calls(outer.task).unfinished_of(outer.index) {
             let call = CallAt { index, ..outer };
@@ -255,26 +254,23 @@ impl Draft<'_> {
                 CallStage::Running { .. } => live(open.id.attempt(open.next_attempt())),
                 _ => None,
             };
-            match open.stage {
-                _ if worked_on_by.is_some() => self.steps.extend(worked_on_by.map(|task| Step::end(task, result))),
-                CallStage::Waiting => self.refuse(call, error),
-                _ => {
-                    if open.is_running() && open.is_function() {
-                        let stopped = open.id.clone();
-                        self.settle_asks(call.task, Some(&stopped), Used::Reservation);
-                        self.decision.effects.push(Effect::StopCall { call: stopped });
-                    }
-                    let result = self.stopped(call, error);
-                    self.finish(call, result, None);
+            let (is_waiting, has_code) = (open.stage == CallStage::Waiting, open.is_running() && open.is_function());
+            if let Some(task) = worked_on_by {
+                // What is below it ends first, so that the result of `outer` can say what may have taken effect.
+                ending::close(self, task, &error.message);
+                self.then(Step::end(task, result));
+            } else if is_waiting {
+                self.refuse(call, error);
+            } else {
+                if has_code {
+                    let stopped = open.id.clone();
+                    self.settle_asks(call.task, Some(&stopped), Used::Reservation);
+                    self.decision.effects.push(Effect::StopCall { call: stopped });
                 }
-            }
-            let open = self.call(call);
-            let is_unknown = open.finish().is_some_and(|finish| finish.status == CallStatus::UnknownOutcome);
-            if is_unknown || open.stage == CallStage::Doubt {
-                interrupted.push(open.id.clone());
+                let result = self.stopped(call, error);
+                self.finish(call, result, None);
             }
         }
-        interrupted
     }
 
     /// Returns the result of `call`, which `error` ends before its time. Code that may not be repeated may have acted already, so
@@ -379,24 +375,6 @@ impl Run {
         let index = calls.index_of(call)?;
         is_meant(&calls[index]).then_some(CallAt { task, index })
     }
-}
-
-/// Returns `result` of a call whose code failed while calls that it made were `interrupted`. Repeating the call could repeat their
-/// effects, so its own outcome is unknown too.
-fn with_interrupted(result: Arc<CallResult>, interrupted: &[CallId]) -> Arc<CallResult> {
-    if result.status == CallStatus::Success {
-        // The code knew that it did not wait for them.
-        return result;
-    }
-    let names: Vec<&str> = interrupted.iter().filter_map(|call| Some(call.outer()?.1)).collect();
-    let message = format!(
-        "{}; it is unknown whether these calls took effect, since they were interrupted: {}",
-        result.reason(),
-        bounded(&names.join(", "))
-    );
-    let detail = json!({"unknown_outcome": names, "cause": result.error});
-    let error = CallError::new(ErrorCode::UnknownOutcome, message).with_detail(detail);
-    Arc::new(CallResult { status: CallStatus::UnknownOutcome, error: Some(error), ..CallResult::clone(&result) })
 }
 
 /// Returns the number of times in a row that this call gave this result for this input, including this time.

@@ -37,6 +37,7 @@ mod rules;
 mod settle;
 mod shared;
 mod task;
+mod unknown;
 
 use std::borrow::Cow;
 
@@ -258,13 +259,6 @@ fn changed_since(tool: &Tool) -> CallError {
         ErrorCode::Denied,
         format!("the approval does not apply any more: tool {} has changed since it was given", tool.id),
     )
-}
-
-/// Returns the result of a call whose effect is not known.
-fn unknown_outcome(note: Option<&str>) -> CallResult {
-    let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-    let message = format!("the call was interrupted; it is unknown whether it took effect, so it is not repeated{note}");
-    CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
 }
 
 /// Returns an answer as the schema reads it: the whole answer, or the value under its key `answer`.

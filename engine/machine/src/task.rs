@@ -11,6 +11,7 @@ use crate::agent;
 use crate::prelude::*;
 use crate::render::SUMMARY_FRAME_TOKENS;
 use crate::requests::Requests;
+use crate::unknown::UnknownCall;
 
 /// One task of a run. Its conversation is in [`crate::render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +91,8 @@ pub(super) struct Extras {
     pub(super) received: Received,
     /// The facts of a task whose results must be accepted.
     pub(super) judged: Option<Judged>,
+    /// Its calls, and those of all tasks below it, whose effect is not known.
+    pub(super) unknown: Vec<UnknownCall>,
 }
 
 /// The facts of a task whose results must be accepted.

@@ -137,6 +137,8 @@ pub struct TaskBook {
     pub(crate) unstarted: BTreeMap<(u32, u32), CallId>,
     /// The number of live tasks below it.
     live_below: u32,
+    /// Whether the effect of a call of it, or of a task below it, is not known.
+    pub(crate) has_unknown: bool,
     /// Number of its questions that have not ended. For a task that is a question itself, that may be the escalated
     /// one.
     live_questions: u32,

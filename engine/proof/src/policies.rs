@@ -47,6 +47,7 @@ impl Ledger {
         matches!(state, FinalState::Failed | FinalState::TimedOut)
             && caller.ended.is_none()
             && call.failed_attempts < retry.times
+            && !book.has_unknown
             && room
     }
 

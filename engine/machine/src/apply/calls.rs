@@ -11,7 +11,7 @@ use crate::approved_class::{ApprovedClass, tool_hash};
 use crate::calls::Attempts;
 use crate::prelude::*;
 use crate::task::{Fresh, FreshContent, Streak};
-use crate::{agent, limits_under, render};
+use crate::{agent, limits_under, render, unknown};
 
 pub(super) fn call_made(run: &mut Run, at: Timestamp, entry: &CallMade) {
     let configs = Arc::clone(run.configs());
@@ -117,6 +117,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let (after, result) = (entry.after, &entry.result);
     let task = known(run, &entry.task);
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
+    unknown::note(run, task, entry);
     let (calls, index) = call_of(&mut run.graph[task], &entry.call);
     if calls[index].is_inner() {
         // Its result goes to the code, and into no request.

@@ -7,7 +7,8 @@
 use baton_types::config::EffectClass;
 
 use crate::prelude::*;
-use crate::{changed_since, unknown_outcome};
+use crate::changed_since;
+use crate::unknown::unknown_outcome;
 
 /// The reason why requests and calls in progress are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

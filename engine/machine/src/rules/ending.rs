@@ -6,7 +6,7 @@
 use baton_types::entry::{SubtreeClosed, TaskEnded, TaskReported};
 
 use crate::prelude::*;
-use crate::unknown_outcome;
+use crate::unknown::unknown_outcome;
 
 /// Ends `task`. Everything below it is closed first. Then its caller's call gets the result, which may end the caller's turn.
 pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
@@ -20,6 +20,7 @@ pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
         None => format!("task {id} ended"),
     };
     close(draft, task, &reason);
+    let result = draft.task(task).with_unknown(result);
     close_question(draft, task, &result);
     let above = draft.run.graph.caller_of(task);
     let escalated = above.filter(|above| draft.task(*above).phase.escalated() == Some(&id));
@@ -78,6 +79,10 @@ fn close_below(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
     for below in &below {
         stop(draft, *below);
     }
+    // Only calls that may have taken effect get a result of their own.
+    for below in below.iter().rev() {
+        close_unknown(draft, *below, reason);
+    }
     // Callees come before callers, so that no task outlives one that waits for it.
     let tasks = below.iter().rev().map(|below| draft.id(*below)).collect();
     draft.push(Entry::SubtreeClosed(SubtreeClosed { task: draft.id(task), reason: reason.to_owned(), tasks }));
@@ -95,6 +100,19 @@ fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
     draft.settle_asks(task, None, Used::Reservation);
     let task = draft.id(task);
     draft.decision.effects.push(Effect::Stop { task });
+}
+
+/// Gives each call of a closed task that may have taken effect the result that says so.
+fn close_unknown(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
+    for index in close_order(draft.task(task)) {
+        let call = CallAt { task, index };
+        let (is_doubted, error) = (draft.call(call).stage == CallStage::Doubt, CallError::new(ErrorCode::Cancelled, reason));
+        let stopped = || draft.stopped(call, error);
+        let result = if is_doubted { unknown_outcome(Some(reason)).into() } else { stopped() };
+        if result.status == CallStatus::UnknownOutcome {
+            draft.finish(call, result, None);
+        }
+    }
 }
 
 /// Gives every unfinished call of the turn a result: refused, cancelled or, if its outcome is in doubt, `unknown_outcome`.

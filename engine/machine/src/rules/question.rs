@@ -19,7 +19,8 @@ use baton_types::entry::{CallApproved, QuestionOpened};
 
 use crate::create::{Answerer, question_text};
 use crate::prelude::*;
-use crate::{create, unknown_outcome};
+use crate::create;
+use crate::unknown::unknown_outcome;
 
 /// Maximum number of characters of an input that a question about its call shows.
 const INPUT_SHOWN: usize = 10_000;

@@ -5,6 +5,7 @@ mod asks;
 mod calls;
 mod tasks;
 mod turns;
+mod unknown;
 
 use std::sync::Arc;
 

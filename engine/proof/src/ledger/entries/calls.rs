@@ -318,6 +318,7 @@ impl Ledger {
             self.rule(real, Invariant::VersionsFormAChain, || format!("{id} has a conflict that is none"));
         }
         self.check_suspended(finished, suspension.as_ref(), at);
+        self.note_unknown(finished);
         self.note_acceptance(finished);
         if let Some(earlier) = &finished.result_of {
             self.check_repeated(finished, earlier, &asked);

@@ -51,6 +51,7 @@ impl Ledger {
             counts: Counts::default(),
             unstarted: BTreeMap::new(),
             live_below: 0,
+            has_unknown: false,
             live_questions: 0,
             injected: created.documents.clone(),
             brought: created.documents.clone(),
@@ -281,6 +282,7 @@ impl Ledger {
         self.rule(same, Invariant::EveryQuestionHasOneEnd, || format!("{id} gives another answer than its question got"));
         self.check_open_background(ended);
         self.check_acceptance(ended);
+        self.check_unknown(ended);
         self.close(id, ended.state);
         if let Some(retry_at) = ended.retry_at {
             self.awaits_another_try(id, ended.state, retry_at);
@@ -339,6 +341,8 @@ impl Ledger {
 
     /// Notes that the newest attempt at a delegation failed, and another will follow.
     pub(super) fn awaits_another_try(&mut self, id: &TaskId, state: FinalState, retry_at: Timestamp) {
+        let is_known = self.tasks.get(id).is_none_or(|book| !book.has_unknown);
+        self.rule(is_known, Invariant::NoEffectTwice, || format!("{id} is tried again, and a call below it may have acted"));
         let failed = matches!(state, FinalState::Failed | FinalState::TimedOut);
         let Some(call) = self.call_mut(&id.originating_call()) else { return };
         let newest = !call.is_finished() && call.worked_on_by.as_ref() == Some(id) && call.retry_at.is_none();
@@ -378,6 +382,7 @@ impl Ledger {
         let question = task.question;
         self.rule(!reserved, Invariant::BooksBalance, || format!("{id} ends while a request of it is not settled"));
         for call in open {
+            self.check_closed_call(&call);
             let Some(call) = self.call_mut(&call) else { continue };
             call.closed |= !call.is_finished();
             (call.retry_at, call.open_inner) = (None, 0);

@@ -1,0 +1,94 @@
+//! Calls whose effect is not known: they are never repeated, and nothing above them is repeated without a word about them.
+
+use baton_types::config::EffectClass;
+
+use crate::attempts::add_detail;
+use crate::bounded;
+use crate::prelude::*;
+
+/// Maximum number of calls that an error names.
+const CALLS_TOLD: usize = 10;
+
+/// A call of an `at_most_once` tool that ended without its code having said whether it took effect.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct UnknownCall {
+    call: CallId,
+    tool: ToolId,
+}
+
+impl UnknownCall {
+    /// Whether the code of `outer` led to the call.
+    fn is_below(&self, outer: &CallId) -> bool {
+        self.call.as_str().strip_prefix(outer.as_str()).is_some_and(|rest| rest.starts_with(':'))
+    }
+}
+
+impl Task {
+    /// Returns the calls of the task and of all tasks below it whose effect is not known.
+    pub(super) fn unknown(&self) -> &[UnknownCall] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.unknown)
+    }
+
+    /// Returns `result`, with which the task ends. Without success, its error names the calls whose effect is not known.
+    pub(super) fn with_unknown(&self, result: Arc<CallResult>) -> Arc<CallResult> {
+        // The result of a call that is the result of its task names them already.
+        if matches!(result.status, CallStatus::Success | CallStatus::UnknownOutcome) {
+            return result;
+        }
+        named(result, self.unknown().iter())
+    }
+
+    /// Returns `result` of the call `outer`. If its code failed after a call that it made had an unknown outcome, its own outcome is
+    /// unknown too: a repetition could repeat the effects.
+    pub(super) fn with_unknown_of_code(&self, outer: &CallId, result: Arc<CallResult>) -> Arc<CallResult> {
+        let below = |unknown: &&UnknownCall| unknown.is_below(outer);
+        // A success stays one: the code knew the results of its calls, or that it did not wait for them.
+        if result.status == CallStatus::Success || !self.unknown().iter().any(|unknown| below(&unknown)) {
+            return result;
+        }
+        let mut result = CallResult::clone(&named(result, self.unknown().iter().filter(below)));
+        result.status = CallStatus::UnknownOutcome;
+        if let Some(error) = &mut result.error {
+            error.code = ErrorCode::UnknownOutcome;
+        }
+        result.into()
+    }
+}
+
+/// Adds the calls `unknown` to the error of `result`.
+fn named<'u>(result: Arc<CallResult>, unknown: impl Iterator<Item = &'u UnknownCall>) -> Arc<CallResult> {
+    let names: Vec<String> = unknown.take(CALLS_TOLD).map(|UnknownCall { call, tool }| format!("{tool} ({call})")).collect();
+    if names.is_empty() {
+        return result;
+    }
+    let mut result = CallResult::clone(&result);
+    let message = format!("{}; it is unknown whether these calls took effect: {}", result.reason(), bounded(&names.join(", ")));
+    add_detail(&mut result, "unknown_outcome", json!(names));
+    if let Some(error) = &mut result.error {
+        error.message = message;
+    }
+    result.into()
+}
+
+/// Notes a result of a call on its task and on all tasks above it, if the call may have taken effect without saying so.
+pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
+    let says_nothing = matches!(entry.result.status, CallStatus::UnknownOutcome | CallStatus::Timeout);
+    if !says_nothing || !entry.tool_type.behavior().runs_code {
+        return;
+    }
+    if run.configs.tools.get(&entry.tool).is_some_and(|tool| tool.effect != EffectClass::AtMostOnce) {
+        return;
+    }
+    let holders: Vec<TaskIndex> = run.graph.upwards(task).collect();
+    for holder in holders {
+        let unknown = UnknownCall { call: entry.call.clone(), tool: entry.tool.clone() };
+        run.graph[holder].extras.get_or_insert_default().unknown.push(unknown);
+    }
+}
+
+/// Returns the result of a call whose effect is not known.
+pub(super) fn unknown_outcome(note: Option<&str>) -> CallResult {
+    let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
+    let message = format!("the call was interrupted; it is unknown whether it took effect, so it is not repeated{note}");
+    CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
+}
