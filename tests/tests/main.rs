@@ -13,6 +13,7 @@ mod examples;
 mod exec;
 mod forks;
 mod inner;
+mod interrupted;
 mod lines;
 mod memory;
 mod model_tools;

@@ -55,6 +55,35 @@ impl Task {
     }
 }
 
+impl Run {
+    /// Whether `call` is running and must not be repeated. Without its process it is interrupted.
+    pub fn is_interrupted(&self, call: &CallId) -> bool {
+        let open = self.task(&call.task()).and_then(|task| task.call(call));
+        let tool = open.filter(|open| open.is_running() && open.is_function()).map(|open| open.asked.tool.as_str());
+        tool.and_then(|tool| self.configs.tools.get(tool)).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce)
+    }
+
+    /// Returns the call above `call` that is interrupted without its process, by whose end `call` ends too.
+    pub fn interrupted_above(&self, call: &CallId) -> Option<CallId> {
+        let mut above = Some(call.clone());
+        while let Some(call) = above {
+            let outer = call.outer().map(|(outer, _)| outer);
+            if let Some(outer) = outer.clone().filter(|outer| self.is_interrupted(outer)) {
+                return Some(outer);
+            }
+            let task = call.task();
+            above = outer.or_else(|| (!task.is_root()).then(|| task.originating_call()));
+        }
+        None
+    }
+
+    /// Iterates over the running calls that must not be repeated. Without its process, each of them is interrupted.
+    pub fn interruptible(&self) -> impl Iterator<Item = (&Task, &OpenCall)> {
+        let calls = self.graph.iter().flat_map(|task| task.calls().map(move |call| (task, call)));
+        calls.filter(|(_, call)| self.is_interrupted(&call.id))
+    }
+}
+
 /// Adds the calls `unknown` to the error of `result`.
 fn named<'u>(result: Arc<CallResult>, unknown: impl Iterator<Item = &'u UnknownCall>) -> Arc<CallResult> {
     let names: Vec<String> = unknown.take(CALLS_TOLD).map(|UnknownCall { call, tool }| format!("{tool} ({call})")).collect();

@@ -78,6 +78,8 @@ pub struct Ledger {
     pub takeovers: u32,
     /// Sequence number of the last take-over.
     last_takeover: u64,
+    /// The entry of the last takeover that may have interrupted a call. In a fork, the recording has what became of calls.
+    last_crash: u64,
     /// Tasks that have not ended.
     live: BTreeSet<TaskId>,
     /// The number of running function calls.
@@ -389,6 +391,7 @@ impl Ledger {
             answers: 0,
             takeovers: 0,
             last_takeover: 0,
+            last_crash: 0,
             live: BTreeSet::new(),
             running: 0,
             touched: BTreeSet::new(),

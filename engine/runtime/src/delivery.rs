@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use baton_machine::Run;
 use baton_store::Batch;
-use baton_types::config::EffectClass;
+use baton_types::call::CallOutput;
 use baton_types::document::Content;
+use baton_types::entry::{Entry, QuestionEnd};
 use baton_types::event::{Event, Refusal};
 use baton_types::id::{CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
@@ -59,6 +60,14 @@ impl Engine {
         documents: Vec<InitialDocument>,
     ) -> Result<Delivery, RunError> {
         let (documents, contents) = measured(&documents);
+        if self.live(id).is_none() && self.holder(id).await? == Holder::Nobody {
+            let run = self.state(id).await?;
+            let number = run.task(&question).and_then(|task| task.question.as_ref()).map_or(0, |question| question.number);
+            if let Some(call) = run.interrupted_above(&question.originating_call()) {
+                let how = format!("it came of call {call}, whose code was interrupted and does not run again");
+                return Err(Refusal::QuestionClosed { number, how }.into());
+            }
+        }
         self.send(id, Command::Answer { question, by: by.clone(), answer, documents }, contents).await
     }
 
@@ -95,10 +104,9 @@ impl Engine {
     ) -> Result<Delivery, RunError> {
         if self.live(id).is_none() && self.holder(id).await? == Holder::Nobody {
             let run = self.state(id).await?;
-            let open = run.task(&call.task()).and_then(|task| task.call(call)).filter(|open| open.is_running());
-            let tool = open.and_then(|open| run.configs().tools.get(open.asked.tool.as_str()));
-            if tool.is_some_and(|tool| tool.effect == EffectClass::AtMostOnce) {
-                let why = "its code was interrupted and does not run again, so its outcome is unknown".to_owned();
+            let interrupted = run.is_interrupted(call).then(|| call.clone()).or_else(|| run.interrupted_above(call));
+            if let Some(of) = interrupted {
+                let why = format!("the code of call {of} was interrupted and does not run again, so its outcome is unknown");
                 return Err(Refusal::NotSuspended { call: call.clone(), why }.into());
             }
         }
@@ -152,14 +160,50 @@ impl Engine {
         let number = self.0.store.put_command(id, text).await?;
         // Another process may have put one meanwhile: of two answers the first wins, and the second is refused.
         let (run, waits) = self.state_before(id, number).await?;
-        let refused = run.check(&command.into()).or_else(not_early).err().filter(|_| waits);
+        let refused = run.check(&command.clone().into()).or_else(not_early).err().filter(|_| waits);
         match refused {
             // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
             Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
             _ => match self.delivered(id, number).await? {
+                // The owner may have refused it, since another one was first.
+                Delivery::Done => self.check_counted(id, &command).await.map(|()| Delivery::Done),
                 Delivery::Queued if stops_run && self.holder(id).await? == Holder::Nobody => self.carry_out(id, number).await,
                 delivery => Ok(delivery),
             },
+        }
+    }
+
+    /// Checks that an answer or a delivery that its run's owner has taken is the one that counts.
+    async fn check_counted(&self, id: &RunId, command: &Command) -> Result<(), RunError> {
+        let run = self.state(id).await?;
+        match command {
+            Command::Answer { question, by, answer, .. } => {
+                let closed = run.task(question).and_then(|task| task.question.as_ref()?.closed.as_deref());
+                let counts = match closed {
+                    Some(QuestionEnd::Answered { by: counted, answer: given, .. }) => counted == by && is_same(given, answer),
+                    Some(_) => false,
+                    None => true,
+                };
+                if counts { Ok(()) } else { run.check(&command.clone().into()).map_err(RunError::from) }
+            }
+            Command::Deliver { call, by, result } => {
+                let entries = self.0.store.task_entries(id, &call.task(), run.last_seq()).await?;
+                let finished = entries.iter().find_map(|recorded| match &recorded.entry {
+                    Entry::CallFinished(finished) if finished.call == *call => Some(finished),
+                    _ => None,
+                });
+                let counts = finished.is_none_or(|finished| {
+                    let is_ours = match (result, &finished.result.output) {
+                        (Ok(output), CallOutput::Inline(given)) => given == output,
+                        (Ok(_), CallOutput::Kept(_)) => true,
+                        (Err(reason), _) => finished.result.reason() == reason,
+                    };
+                    finished.delivered_by.as_deref() == Some(by) && is_ours
+                });
+                let why = || "another result came first".to_owned();
+                if counts { Ok(()) } else { Err(Refusal::NotSuspended { call: call.clone(), why: why() }.into()) }
+            }
+            Command::Cancel { .. } | Command::Pause { .. } | Command::Unpause { .. } | Command::Steer { .. } => Ok(()),
         }
     }
 
@@ -230,4 +274,10 @@ impl Engine {
         }
         Ok((run, waiting.iter().any(|(waiting, _)| *waiting == number)))
     }
+}
+
+/// Whether a recorded answer is `answer`, which may have its value under the key `answer`.
+fn is_same(recorded: &Json, answer: &Json) -> bool {
+    let (recorded, answer) = (recorded.value(), answer.value());
+    recorded == answer || answer.get("answer") == Some(&recorded)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use baton_machine::{OpenCall, Task};
 use baton_runtime::{RunError, RunHandle};
 use baton_store::Store;
 use clap::{Args, ValueHint};
@@ -161,7 +162,7 @@ pub(crate) fn usage(view: &RunView) -> Vec<Text> {
 /// Prints the commands to suggest next. There is none for a store in memory: no other process can read it.
 fn suggest(view: &RunView, exit: Exit, place: &Place) {
     if place.store_file().is_some() {
-        for line in next(view, exit) {
+        for line in next(view, exit, false) {
             // A question is printed with --quiet too.
             if exit == Exit::Waiting { screen::tell(&line) } else { place.screen.tell(&line) }
         }
@@ -170,8 +171,17 @@ fn suggest(view: &RunView, exit: Exit, place: &Place) {
     }
 }
 
+/// Returns a line for each call that the end of its process interrupts, and that does not run again.
+fn interrupted(view: &RunView) -> Vec<Text> {
+    let line = |(task, call): (&Task, &OpenCall)| {
+        let (tool, holder) = (&call.asked.tool, &task.holder);
+        text!("{} {tool} of {holder} ({}) was interrupted: whether it took effect is unknown", style::bad("!"), call.id)
+    };
+    view.run.interruptible().map(line).collect()
+}
+
 /// Returns the commands to suggest next.
-pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
+pub(crate) fn next(view: &RunView, exit: Exit, has_process: bool) -> Vec<Text> {
     let run = view.id();
     let resume = baton("resume").value(run);
     let label = style::faint("next:");
@@ -181,8 +191,12 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
     };
     match exit {
         Exit::Waiting => {
-            let mut lines = Vec::new();
+            let mut lines = if has_process { Vec::new() } else { interrupted(view) };
             for asked in view.questions_for_person() {
+                let call = asked.task.id.originating_call();
+                if !has_process && view.run.interrupted_above(&call).is_some() {
+                    continue;
+                }
                 lines.extend(view.question_lines(asked, terminal::width()));
                 let example = crate::question::example(Some(&asked.question.answer_schema));
                 lines.push(text!(
@@ -204,7 +218,12 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
             lines.push(text!("{}       {resume}", label));
             lines
         }
-        Exit::Interrupted => vec![text!("stopped; nothing is lost   {} {resume}", label)],
+        Exit::Interrupted => {
+            let mut lines = interrupted(view);
+            let what = if lines.is_empty() { "stopped; nothing is lost" } else { "stopped" };
+            lines.push(text!("{what}   {} {resume}", label));
+            lines
+        }
         Exit::Done => {
             let change = view.run.documents().iter().find(|(_, document)| document.versions().len() > 1);
             looks(match change {

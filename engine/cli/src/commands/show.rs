@@ -122,7 +122,8 @@ async fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Fai
             _ => text!("{}       {}", style::faint("next:"), baton("resume").value(found.id())),
         });
     } else if exit == Exit::Waiting {
-        for line in next(view, exit) {
+        let has_process = runs::is_held(&*found.store, &found.record) == Some(true);
+        for line in next(view, exit, has_process) {
             screen.tell(&line);
         }
     }

@@ -83,7 +83,8 @@ fn close_below(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
     for below in below.iter().rev() {
         close_unknown(draft, *below, reason);
     }
-    // Callees come before callers, so that no task outlives one that waits for it.
+    // Those results may have closed tasks. Callees come before callers, so that no task outlives one that waits for it.
+    let below = draft.run.graph.live_below(task);
     let tasks = below.iter().rev().map(|below| draft.id(*below)).collect();
     draft.push(Entry::SubtreeClosed(SubtreeClosed { task: draft.id(task), reason: reason.to_owned(), tasks }));
 }

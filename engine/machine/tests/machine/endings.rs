@@ -153,6 +153,32 @@ fn a_call_that_may_have_acted_has_an_unknown_outcome_when_its_task_ends() {
 }
 
 #[test]
+fn a_call_that_may_have_acted_is_named_by_everyone_above_it() {
+    let job = job([agent("root", "act route_to_child"), agent("child", "route_to_grandchild"), agent("grandchild", "act look")])
+        .tools([function("act").effect(EffectClass::AtMostOnce), function("look").effect(EffectClass::Pure)]);
+    let begun = || {
+        with_root(Sim::new(&job))
+            .agent("child", [turn([route("grandchild", "help")])])
+            .agent("grandchild", [turn([call("act", "a"), call("look", "b")])])
+            .holding("act")
+            .holding("look")
+            .start()
+    };
+    for top in ["0/1.1", "0"] {
+        let mut sim = begun();
+        sim.cancel(top).expect("a live task can be cancelled");
+        assert_eq!(sim.result("0/1.1/1.1/1.1").status, CallStatus::UnknownOutcome);
+        let ended = |entry: &Entry| match entry {
+            Entry::TaskEnded(ended) if ended.task.as_str() == top => ended.result.error.clone(),
+            _ => None,
+        };
+        let error = sim.timeline.iter().find_map(|recorded| ended(&recorded.entry)).expect("it ended without success");
+        assert_eq!(error.detail.value()["unknown_outcome"], json!(["act (0/1.1/1.1/1.1)"]), "{top}");
+        sim.assert_over();
+    }
+}
+
+#[test]
 fn a_deadline_times_the_task_out_while_it_waits_for_another() {
     let deadline = Limits { deadline_seconds: Some(10), ..Limits::default() };
     let mut sim = with_root(Sim::new(&delegating(limited(deadline))))

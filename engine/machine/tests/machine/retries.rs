@@ -13,7 +13,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use crate::support::jobs::{AgentDraft, JobDraft, ToolDraft};
-use crate::support::script::Answer;
+use crate::support::script::{Answer, Prompted};
 use crate::support::{Sim, agent, ask, call, check, function, handoff, job, route, says, turn, write, writes};
 
 /// Returns a root whose delegation to `child` is tried again `times` times, ten seconds after it failed first.
@@ -131,6 +131,31 @@ fn what_was_stopped_or_handed_back_in_part_is_not_tried_again() {
     for (sim, status) in [(&cancelled, CallStatus::Cancelled), (&partial, CallStatus::Partial)] {
         assert_eq!(sim.result("0/1.1").status, status);
         assert_eq!(sim.ledger.tasks.len(), 2);
+    }
+}
+
+#[test]
+fn a_delegation_with_a_call_that_may_have_acted_is_not_tried_again() {
+    let retry = OnFailure::Retry(Retry { times: 3, backoff_seconds: 0 });
+    let limits = Limits { deadline_seconds: Some(10), ..Limits::default() };
+    for (effect, tasks) in [(EffectClass::Keyed, 5), (EffectClass::AtMostOnce, 2)] {
+        let job = job([agent("root", "route_to_child"), agent("child", "pay").limits(limits.clone())])
+            .tools([function("pay").effect(effect), ToolDraft::route("child").on_failure(retry)]);
+        let mut sim = Sim::new(&job)
+            .agent("root", [turn([route("child", "do it")]), turn([handoff("done")])])
+            .agent_with("child", |_: &Prompted<'_>| Ok(turn([call("pay", "a")])))
+            .holding("pay")
+            .start();
+        for _ in 0..4 {
+            sim.wait(11);
+        }
+        sim.assert_over();
+        assert_eq!(sim.ledger.tasks.len(), tasks, "{effect:?}");
+        let result = sim.result("0/1.1");
+        assert_eq!(result.status, CallStatus::Timeout);
+        let error = result.error.as_ref().unwrap();
+        let is_named = error.message.ends_with("; it is unknown whether these calls took effect: pay (0/1.1/1.1)");
+        assert_eq!(is_named, effect == EffectClass::AtMostOnce, "{}", error.message);
     }
 }
 

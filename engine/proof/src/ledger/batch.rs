@@ -71,7 +71,7 @@ impl Ledger {
         if self.tasks.get(&id).is_none_or(|task| task.ended.is_some() || !task.open.contains(call)) {
             return;
         }
-        let takeover = self.last_takeover;
+        let takeover = self.last_crash;
         let in_doubt = book.has_code()
             && book.started.is_some_and(|(at, _)| at < takeover)
             && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);

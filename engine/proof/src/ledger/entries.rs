@@ -251,6 +251,9 @@ impl Ledger {
                     }
                 }
                 self.last_takeover = seq;
+                if !matches!(action, ControlAction::Adopted(adoption) if adoption.fork.is_some()) {
+                    self.last_crash = seq;
+                }
                 self.takeovers = self.takeovers.saturating_add(1);
                 let live = self.live.clone();
                 self.touched.extend(live);

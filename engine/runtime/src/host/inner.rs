@@ -40,6 +40,8 @@ pub(crate) struct InnerCalls {
 struct State {
     /// Results that the code has not been given, in the order of the timeline.
     results: VecDeque<InnerResult>,
+    /// The calls whose results have come. A result that is recorded when the code begins may come by the inbox as well.
+    returned: HashSet<CallId>,
     inbox: mpsc::UnboundedReceiver<InnerResult>,
     waiting: FxHashMap<CallId, oneshot::Sender<Arc<CallResult>>>,
     made: HashSet<CallId>,
@@ -66,6 +68,7 @@ impl InnerCalls {
 
     fn new(in_order: bool, results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
         let state = State {
+            returned: results.iter().map(|(call, _)| call.clone()).collect(),
             results: results.into(),
             inbox,
             waiting: FxHashMap::default(),
@@ -99,7 +102,9 @@ impl InnerCalls {
     fn give_next(&self, context: &mut Context<'_>) -> bool {
         let mut state = self.lock();
         while let Poll::Ready(Some(returned)) = state.inbox.poll_recv(context) {
-            state.results.push_back(returned);
+            if state.returned.insert(returned.0.clone()) {
+                state.results.push_back(returned);
+            }
         }
         if state.undecided > 0 {
             return false;

@@ -242,7 +242,7 @@ impl Ledger {
         if !self.live(&finished.task, "a call's result") {
             return;
         }
-        let takeover = self.last_takeover;
+        let takeover = self.last_crash;
         let name = finished.tool.as_str();
         let hands_off = finished.tool_type.behavior().then == Then::Stop && result.status == CallStatus::Success;
         let suspended = self.counts(&finished.task).suspended;

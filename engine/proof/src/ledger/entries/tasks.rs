@@ -228,7 +228,7 @@ impl Ledger {
         let id = &created.task;
         let is_question = created.kind == TaskKind::Question;
         self.rule(is_question, Invariant::EveryQuestionHasOneEnd, || format!("task {id} is about a call and no question"));
-        let takeover = self.last_takeover;
+        let takeover = self.last_crash;
         let Some(book) = self.call_mut(call).filter(|book| book.task == *caller) else {
             return self.broken(Invariant::TasksFormATree, format!("task {id} is about a call that {caller} did not make"));
         };
