@@ -8,20 +8,26 @@ use baton_breadcrumb::{Author, SCHEDULE_SCHEMA, Schedule};
 use baton_runtime::{Clock, Engine, SteadyClock, Tending};
 use baton_store::{Creation, MemoryStore, Store};
 use baton_types::breadcrumb::{Breadcrumb, NewBreadcrumb};
-use baton_types::id::{BreadcrumbId, ProjectId};
+use baton_types::id::{BreadcrumbId, JobId, MemoryId, ProjectId};
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use serde_json::{Value, json};
 
-/// Creates a schedule as a person.
+use crate::support::{TestJob, call_output, calls, handoff, model, run_to_end};
+
+/// Creates a schedule of the project `p`, as a person.
 async fn scheduled(store: &dyn Store, id: &str, context: Value, at: Timestamp) -> Breadcrumb {
+    scheduled_in(store, ProjectId::new("p"), id, context, at).await
+}
+
+async fn scheduled_in(store: &dyn Store, project: ProjectId, id: &str, context: Value, at: Timestamp) -> Breadcrumb {
     let new = NewBreadcrumb {
         title: id.to_owned(),
         schema_name: Some(SCHEDULE_SCHEMA.to_owned()),
         context: context.into(),
         ..NewBreadcrumb::default()
     };
-    let by = Author::outside(Principal::person("ann"), ProjectId::new("p"));
+    let by = Author::outside(Principal::person("ann"), project);
     let creation = Creation { id: BreadcrumbId::new(id), new, by, key: None, at };
     store.breadcrumbs().create(creation).await.unwrap().breadcrumb
 }
@@ -70,7 +76,8 @@ async fn a_tick_is_published_at_its_moment_and_a_fault_is_reported_once() {
     let began = Timestamp::parse("2027-01-01T00:00:30Z").unwrap();
     let clock = Arc::new(SteadyClock::starting_at(began));
     scheduled(&*store, "minutely", json!({"interval": {"type": "minutely"}}), began).await;
-    let strict = json!({"defines_schema": "schedule.tick.v1", "field_definitions": {"owner": {"type": "string", "required": true}}});
+    let strict =
+        json!({"defines_schema": "schedule.tick.v1", "field_definitions": {"owner": {"type": "string", "required": true}}});
     let passes = Mutex::new(Vec::new());
     let report = |tending: Tending<'_>| {
         let Tending::Schedules(pass) = tending else { panic!("there is no run") };
@@ -97,4 +104,24 @@ async fn a_tick_is_published_at_its_moment_and_a_fault_is_reported_once() {
     };
     engine.tend(changes, report).await.unwrap();
     assert_eq!(passes.into_inner().unwrap(), [(1, 0), (1, 0), (0, 1)]);
+}
+
+#[tokio::test]
+async fn an_agent_makes_a_pass_over_the_schedules_of_its_project() {
+    let store = Arc::new(MemoryStore::new());
+    let job = TestJob::new("solo", json!({})).agent("solo", &["scheduler", "handoff"]).built_in("scheduler").load();
+    let project = ProjectId::of(&MemoryId::of_job(&JobId::new("test"), None));
+    let past = Timestamp::parse("2026-01-01T00:00:30Z").unwrap();
+    let last = json!({"interval": {"type": "monthly", "day_of_month": 1, "time": "09:00"}, "missed": "last"});
+    scheduled_in(&*store, project, "own", last.clone(), past).await;
+    scheduled(&*store, "of another project", last, past).await;
+    let model = model(|_, turn, _| if turn <= 2 { calls(&[("scheduler", json!({}))]) } else { handoff("done", &[]) });
+    let finished = run_to_end(&crate::support::engine(store, &model), job).await;
+    for (call, published) in [("0/1.1", 1), ("0/2.1", 0)] {
+        let output = call_output(&finished.entries, call);
+        assert_eq!(
+            (&output["status"], &output["schedules_loaded"], &output["ticks_published"]),
+            (&json!("ok"), &json!(1), &json!(published))
+        );
+    }
 }

@@ -4,7 +4,7 @@
 //! agents, the parameters and the effect after a crash. Tools that run no code, such as `stop_and_think`, `handoff` or
 //! `ask_master`, are configs alone.
 //!
-//! * `breadcrumbs`: `breadcrumb-create`, `breadcrumb-update`, `breadcrumb-context-merge`, `breadcrumb-search`, `breadcrumb-approve`
+//! * `breadcrumbs`: `breadcrumb-create`, `breadcrumb-update`, `breadcrumb-context-merge`, `breadcrumb-search`, `breadcrumb-approve`, `scheduler`
 //! * [`data`]: `query_data`, `draw_chart`, `ask_data`
 //! * `files`: `write_file`, `edit_file_block`, `list_files`, `search_documents`, `load_to_context`
 //! * `flow`: `workflow`, `map`, `run_program`, `run_own_program`

@@ -262,7 +262,9 @@ impl Side {
     /// Returns the last entry of the decision before that of `recorded`.
     fn fork_place_before(&self, recorded: &Recorded) -> Option<u64> {
         let earlier = &self.entries[..self.entries.partition_point(|entry| entry.seq < recorded.seq)];
-        earlier.iter().rev().find(|entry| entry.decision != recorded.decision).map(|entry| entry.seq)
+        let before = earlier.iter().rev().find(|entry| entry.decision != recorded.decision)?;
+        // No fork begins where a run has ended.
+        (!matches!(before.entry, Entry::RunEnded(_))).then_some(before.seq)
     }
 
     /// Returns the own usage of `task`.

@@ -185,8 +185,11 @@ impl Engine {
             for recorded in &page {
                 let ends = recorded.seq - 1;
                 let begins = std::mem::replace(&mut decision, recorded.decision) != recorded.decision;
-                // A fork cannot begin where a run has ended, also if this run continues that one.
-                if begins && ends > 0 && end.take() != Some(ends) {
+                // A fork cannot begin where a run has ended, also if this run continues that one. Nor does it begin in an earlier run of
+                // the session, if the later one is meant.
+                if begins && end.take().is_some_and(|end| end == ends) {
+                    (first, place) = (0, 0);
+                } else if begins && ends > 0 {
                     first = if first == 0 { ends } else { first };
                     match at {
                         Some(at) if ends > at && place == 0 => return Err(RunError::NoSuchDecision { at, first: ends }),

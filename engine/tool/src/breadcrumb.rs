@@ -20,6 +20,8 @@ pub enum BreadcrumbAsk {
     },
     /// Searches records.
     Search(BreadcrumbQuery),
+    /// Publishes the ticks of the project's schedules that are due.
+    PublishTicks,
 }
 
 /// The answer. Records are as models see them.
@@ -42,5 +44,14 @@ pub enum BreadcrumbReply {
         total: u64,
         /// The way that the search was done.
         method: SearchMethod,
+    },
+    /// A pass over the schedules of the project was made.
+    Ticks {
+        /// Number of enabled schedules.
+        schedules: usize,
+        /// Number of ticks that were published.
+        published: usize,
+        /// The schedules whose ticks could not be published, with the reasons.
+        errors: Vec<String>,
     },
 }

@@ -2,6 +2,7 @@
 //!
 //! A failed write is a failed call. The seeds give it the fields `success` and `error`, which the detail of the error has.
 
+mod scheduler;
 mod search;
 mod write;
 

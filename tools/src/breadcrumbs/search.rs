@@ -39,6 +39,8 @@ async fn breadcrumb_search(
         BreadcrumbReply::Found { records, total, method } => {
             Ok(Found { count: records.len(), breadcrumbs: records, method, total })
         }
-        BreadcrumbReply::Written { .. } => Err(ToolError::new("the shell answered a search with a write")),
+        BreadcrumbReply::Written { .. } | BreadcrumbReply::Ticks { .. } => {
+            Err(ToolError::new("the shell answered a search with a write"))
+        }
     }
 }

@@ -118,6 +118,8 @@ async fn changed(call: &ToolContext, id: String, change: BreadcrumbChange, versi
 async fn written(call: &ToolContext, ask: BreadcrumbAsk) -> Result<(String, u64, Json), ToolError> {
     match call.breadcrumbs(ask, may_read_pii(call)?).await? {
         BreadcrumbReply::Written { id, version, record } => Ok((id.to_string(), version, record)),
-        BreadcrumbReply::Found { .. } => Err(ToolError::new("the shell answered a write with a search")),
+        BreadcrumbReply::Found { .. } | BreadcrumbReply::Ticks { .. } => {
+            Err(ToolError::new("the shell answered a write with a search"))
+        }
     }
 }

@@ -20,6 +20,9 @@ use super::reference::Template;
 /// The most steps of one workflow.
 const MAX_STEPS: usize = 500;
 
+/// The longest outputs, as JSON, that the error of a failed workflow holds.
+const MAX_OUTPUTS_IN_ERROR: usize = 16 * 1024;
+
 /// A step: a call of a tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +51,7 @@ enum Output {
 struct All {
     /// The outputs of the steps that succeeded, by id.
     results: Map<String, Value>,
-    /// The ids of the steps that ran, in the order in which they ended.
+    /// The ids of the steps whose calls have ended, in that order.
     #[serde(rename = "executionOrder")]
     execution_order: Vec<String>,
     /// The reasons why steps failed or were skipped, by id.
@@ -84,8 +87,12 @@ async fn workflow(
             state.end_at_failure(continueOnError)?;
         }
         let Some((index, result)) = running.next().await else { break };
-        let result = result?;
-        state.take(index, &result);
+        match result {
+            Ok(result) => state.take(index, &result),
+            Err(error) if error.kind == ToolErrorKind::Cancelled => return Err(error),
+            // The call could not be made, for instance because calls are nested too deep.
+            Err(error) => state.fail(index, error.message),
+        }
         state.end_at_failure(continueOnError)?;
     }
     match wanted {
@@ -260,7 +267,14 @@ impl<'g> State<'g> {
     fn end_at_failure(&self, continue_on_error: Option<bool>) -> Result<(), ToolError> {
         let Some(failed) = self.failed.filter(|_| continue_on_error != Some(true)) else { return Ok(()) };
         let id = &self.graph.steps[failed].id;
-        let detail = json!({"step": id, "executionOrder": self.ids(&self.ended)});
+        let mut detail = json!({"step": id, "executionOrder": self.ids(&self.ended)});
+        // What the other steps did is not undone.
+        let results = self.results();
+        if serde_json::to_string(&results).is_ok_and(|text| text.len() <= MAX_OUTPUTS_IN_ERROR) {
+            detail["results"] = Value::Object(results);
+        } else {
+            detail["succeeded"] = results.keys().map(String::as_str).collect();
+        }
         Err(ToolError::new(format!("step {id:?} failed: {}", self.reason(failed))).with_detail(detail))
     }
 
@@ -272,13 +286,17 @@ impl<'g> State<'g> {
         indices.iter().map(|index| self.graph.steps[*index].id.clone()).collect()
     }
 
+    /// Returns the outputs of the steps that succeeded, by id.
+    fn results(&self) -> Map<String, Value> {
+        let outputs = self.graph.steps.iter().zip(&self.outputs);
+        outputs.filter_map(|(step, output)| Some((step.id.clone(), output.clone()?))).collect()
+    }
+
     fn into_output(self) -> All {
-        let execution_order = self.ids(&self.ended);
         let id = |index: usize| self.graph.steps[index].id.clone();
-        let outputs = self.outputs.into_iter().enumerate();
         All {
-            results: outputs.filter_map(|(index, output)| Some((id(index), output?))).collect(),
-            execution_order,
+            results: self.results(),
+            execution_order: self.ids(&self.ended),
             errors: self.errors.into_iter().map(|(index, reason)| (id(index), reason)).collect(),
         }
     }

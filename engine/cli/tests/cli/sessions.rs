@@ -130,6 +130,8 @@ fn a_fork_may_begin_within_a_run_that_continues_another() {
     fork.tells("1 of 1 turn from the recording");
     let end = at("run_ended", 1).to_string();
     folder.baton(&["fork", &run, "--at", &end]).exits(2).tells("nothing follows it");
-    // A fork at the end of the run before begins with the last decision before that end.
-    folder.baton(&["fork", &run, "--at", &begun]).exits(0).says("Do it.");
+    // No fork of this run begins within the run before it.
+    folder.baton(&["fork", &run, "--at", &begun]).exits(2).tells("the first decision of the run ends with entry");
+    let before = at("model_requested", 0).to_string();
+    folder.baton(&["fork", &run, "--at", &before]).exits(0).says("Do it.");
 }

@@ -14,6 +14,7 @@ use baton_types::time::Timestamp;
 use serde_json::json;
 
 use super::Host;
+use crate::schedules;
 
 /// Does what a call asks for.
 pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) -> Result<BreadcrumbReply, ToolError> {
@@ -41,6 +42,11 @@ pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) 
                 }
             }
             return Ok(BreadcrumbReply::Found { records, total, method });
+        }
+        BreadcrumbAsk::PublishTicks => {
+            let pass = schedules::publish_ticks(breadcrumbs, at, Some(&host.project)).await.map_err(|error| refused(&error))?;
+            let errors = pass.failed.into_iter().map(|(schedule, reason)| format!("{schedule}: {reason}")).collect();
+            return Ok(BreadcrumbReply::Ticks { schedules: pass.schedules, published: pass.published.len(), errors });
         }
     };
     let Written { breadcrumb, repeated } = written.map_err(|error| refused(&error))?;

@@ -111,6 +111,19 @@ fn the_first_failure_ends_the_workflow_or_skips_what_depends_on_it() {
     assert_eq!(wanted.message, "step \"after\" gave no output: skipped: step \"bad\" failed");
 }
 
+#[test]
+fn the_error_of_a_workflow_has_the_outputs_of_the_steps_that_succeeded() {
+    let failing = |message: &str| {
+        let done = json!({"id": "done", "tool": "echo", "input": {"message": message}});
+        let steps = json!([done, {"id": "bad", "tool": "fail", "dependencies": ["done"]}]);
+        run(json!({"steps": steps}), tool).unwrap_err().detail.value()
+    };
+    let expected = json!({"step": "bad", "executionOrder": ["done", "bad"], "results": {"done": {"echo": "x"}}});
+    assert_eq!(failing("x"), expected);
+    let expected = json!({"step": "bad", "executionOrder": ["done", "bad"], "succeeded": ["done"]});
+    assert_eq!(failing(&"x".repeat(20_000)), expected);
+}
+
 /// A generator for tests (xorshift of Marsaglia).
 struct Chance(u64);
 
