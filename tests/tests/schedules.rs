@@ -38,10 +38,10 @@ fn engine(store: &Arc<MemoryStore>, clock: &Arc<SteadyClock>) -> Engine {
 
 #[tokio::test(start_paused = true)]
 async fn two_processes_publish_each_tick_once() {
-    const DAYS: u64 = 4;
+    const DAYS: u64 = 2;
     let store = Arc::new(MemoryStore::new());
     // The clocks of Berlin change on 28 March: 02:30 does not exist.
-    let began = Timestamp::parse("2027-03-26T00:00:00Z").unwrap();
+    let began = Timestamp::parse("2027-03-27T00:00:00Z").unwrap();
     let clock = Arc::new(SteadyClock::starting_at(began));
     let daily = json!({"interval": {"type": "daily", "time": "02:30"}, "timezone": "Europe/Berlin"});
     let monthly = json!({"interval": {"type": "monthly", "day_of_month": 28, "time": "09:00"}});
@@ -52,7 +52,7 @@ async fn two_processes_publish_each_tick_once() {
         let ticks: Vec<String> = Schedule::read(&record).unwrap().ticks(began, until).map(|tick| tick.to_string()).collect();
         expected.insert(id.to_owned(), ticks);
     }
-    assert_eq!((expected["daily"].len(), expected["monthly"].len()), (4, 1));
+    assert_eq!((expected["daily"].len(), expected["monthly"].len()), (2, 1));
     let published = Mutex::new(BTreeMap::<String, Vec<String>>::new());
     let report = |tending: Tending<'_>| {
         let Tending::Schedules(pass) = tending else { panic!("there is no run") };

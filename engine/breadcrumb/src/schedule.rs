@@ -278,9 +278,25 @@ impl Interval {
             Self::Cron { pattern } if pattern.split_whitespace().count() != 5 => {
                 return Err("a pattern has five fields: minute, hour, day of the month, month, day of the week".to_owned());
             }
-            Self::Cron { pattern } => ("cron", pattern.clone()),
+            Self::Cron { pattern } => {
+                check_steps(pattern)?;
+                ("cron", pattern.clone())
+            }
         })
     }
+}
+
+/// Refuses a step that is longer than its field: it would be no interval of that length.
+fn check_steps(pattern: &str) -> Result<(), String> {
+    let fields = [("minute", 60), ("hour", 24), ("day of the month", 31), ("month", 12), ("day of the week", 7)];
+    for ((name, most), field) in fields.into_iter().zip(pattern.split_whitespace()) {
+        for step in field.split(',').filter_map(|part| part.split_once('/')?.1.parse::<u32>().ok()) {
+            if step >= most {
+                return Err(format!("the step /{step} of the {name} is too long; a step there is less than {most}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the minute and the hour of a time such as `09:30`, as a pattern has them.
@@ -457,6 +473,8 @@ mod tests {
             (json!({"type": "cron", "pattern": "0 0 30 2 *"}), "no day has the time"),
             (json!({"type": "cron", "pattern": "* * * * * *"}), "a pattern has five fields"),
             (json!({"type": "cron", "pattern": "99 * * * *"}), "cannot be read"),
+            (json!({"type": "cron", "pattern": "5,*/90 * * * *"}), "the step /90 of the minute is too long"),
+            (json!({"type": "cron", "pattern": "0 */24 * * *"}), "the step /24 of the hour is too long"),
             (json!({"type": "yearly"}), "the schedule cannot be read"),
         ];
         for (interval, reason) in faults {

@@ -9,7 +9,7 @@ use crate::prelude::*;
 /// Maximum number of calls that an error names.
 const CALLS_TOLD: usize = 10;
 
-/// A call of an `at_most_once` tool that ended without its code having said whether it took effect.
+/// A call of an `at_most_once` tool that ended before its code reported whether it took effect.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UnknownCall {
     call: CallId,
@@ -99,7 +99,7 @@ fn named<'u>(result: Arc<CallResult>, unknown: impl Iterator<Item = &'u UnknownC
     result.into()
 }
 
-/// Notes a result of a call on its task and on all tasks above it, if the call may have taken effect without saying so.
+/// Notes a result of a call on its task and on all tasks above it, if the call may have taken effect and did not report it.
 pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
     let says_nothing = matches!(entry.result.status, CallStatus::UnknownOutcome | CallStatus::Timeout);
     if !says_nothing || !entry.tool_type.behavior().runs_code {

@@ -61,7 +61,7 @@ pub trait Breadcrumbs: Send + Sync {
     /// Returns the schedules of all projects: of each record, the version that counts (a person or a program wrote or approved it).
     async fn schedules(&self, now: Timestamp) -> Result<Vec<ScheduleRecord>, StoreError>;
 
-    /// Publishes the ticks of a schedule that are due at `now`, as [`baton_breadcrumb::Schedule::due`] says, and returns their records.
+    /// Publishes the ticks of a schedule that are due at `now`, as [`baton_breadcrumb::Schedule::due`] lists them, and returns their records.
     /// All ticks up to `now` are settled then: a later call publishes none of them, also of another process.
     async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError>;
 }

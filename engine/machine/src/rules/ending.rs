@@ -103,7 +103,7 @@ fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
     draft.decision.effects.push(Effect::Stop { task });
 }
 
-/// Gives each call of a closed task that may have taken effect the result that says so.
+/// Gives each call of a closed task that may have taken effect the result `unknown_outcome`.
 fn close_unknown(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
     for index in close_order(draft.task(task)) {
         let call = CallAt { task, index };

@@ -159,7 +159,7 @@ impl Work {
     }
 }
 
-/// Who polls work that is not done at once.
+/// The poller of work that is not done at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PolledBy {
     /// The actor, in its own loop.

@@ -1,4 +1,4 @@
-//! `no_effect_twice`, of calls whose effect is not known: each has a result that says so, and whoever could repeat it learns of it.
+//! `no_effect_twice`, of calls whose effect is not known: each has a result that reports this, and each task above it names the call.
 
 use baton_types::call::CallStatus;
 use baton_types::config::EffectClass;
@@ -34,7 +34,7 @@ impl Ledger {
     pub(super) fn check_closed_call(&mut self, id: &CallId) {
         let Some(call) = self.calls.get(id).filter(|call| !call.is_finished()) else { return };
         let may_have_acted = (call.has_code() || call.is_doubtful()) && self.is_at_most_once(&call.tool);
-        self.rule(!may_have_acted, Invariant::NoEffectTwice, || format!("{id} may have acted, and nothing says so"));
+        self.rule(!may_have_acted, Invariant::NoEffectTwice, || format!("{id} may have acted, and no result reports it"));
     }
 
     fn is_at_most_once(&self, tool: &str) -> bool {
