@@ -41,6 +41,7 @@ fn job_with_calls() -> LoadedJob {
         let mut tool = json!({"type": "function_tool", "parameters": {}, "exec": {"command": [program]}});
         if !calls.is_empty() {
             tool["calls"] = json!(calls);
+            tool["effect"] = json!("keyed");
         }
         tool
     };
