@@ -186,8 +186,11 @@ impl Engine {
                 let ends = recorded.seq - 1;
                 let begins = std::mem::replace(&mut decision, recorded.decision) != recorded.decision;
                 // A fork cannot begin where a run has ended, also if this run continues that one. Nor does it begin in an earlier run of
-                // the session, if the later one is meant.
+                // the session, if a later one is meant.
                 if begins && end.take().is_some_and(|end| end == ends) {
+                    if place > 0 && at.is_some_and(|at| at < ends) {
+                        return Ok(place);
+                    }
                     (first, place) = (0, 0);
                 } else if begins && ends > 0 {
                     first = if first == 0 { ends } else { first };
