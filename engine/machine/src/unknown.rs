@@ -1,4 +1,4 @@
-//! Calls whose effect is not known: they are never repeated, and nothing above them is repeated without a word about them.
+//! Calls whose effect is not known: no other call repeats them, and each task above them names them.
 
 use baton_types::config::EffectClass;
 
@@ -7,7 +7,7 @@ use crate::bounded;
 use crate::prelude::*;
 
 /// Maximum number of calls that an error names.
-const CALLS_TOLD: usize = 10;
+const CALLS_NAMED: usize = 10;
 
 /// A call of an `at_most_once` tool that ended before its code reported whether it took effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,7 @@ impl Run {
 
 /// Adds the calls `unknown` to the error of `result`.
 fn named<'u>(result: Arc<CallResult>, unknown: impl Iterator<Item = &'u UnknownCall>) -> Arc<CallResult> {
-    let names: Vec<String> = unknown.take(CALLS_TOLD).map(|UnknownCall { call, tool }| format!("{tool} ({call})")).collect();
+    let names: Vec<String> = unknown.take(CALLS_NAMED).map(|UnknownCall { call, tool }| format!("{tool} ({call})")).collect();
     if names.is_empty() {
         return result;
     }
