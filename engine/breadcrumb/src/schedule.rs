@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use baton_types::breadcrumb::{Breadcrumb, NewBreadcrumb};
 use baton_types::json::Json;
-use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -16,8 +15,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::access::Author;
-use crate::{BreadcrumbError, change};
+use crate::BreadcrumbError;
 
 /// The schema of schedules.
 pub const SCHEDULE_SCHEMA: &str = "schedule.definition.v1";
@@ -162,17 +160,6 @@ impl Schedule {
             Some(_) => Ok(schedule),
             None => Err(format!("no day has the time of the pattern {pattern:?}")),
         }
-    }
-
-    /// Checks a record that is a schedule: that it can be read, and that its ticks can be written.
-    pub(crate) fn check(record: &Breadcrumb) -> Result<(), BreadcrumbError> {
-        if record.schema_name.as_deref() != Some(SCHEDULE_SCHEMA) {
-            return Ok(());
-        }
-        let tick = Self::read(record)?.tick(record, record.updated_at, record.updated_at);
-        let by = Author::outside(Principal::Engine, record.project.clone());
-        let written = change::created(record.id.clone(), &tick, &by, None, record.updated_at);
-        written.map(drop).map_err(|error| BreadcrumbError::invalid("context", format!("its ticks cannot be written: {error}")))
     }
 
     /// Returns the first tick after `after`.

@@ -2,8 +2,8 @@
 
 use baton_types::config::Accept;
 
+use crate::add_detail;
 use crate::agent;
-use crate::attempts::add_detail;
 use crate::prelude::*;
 use crate::task::Judged;
 

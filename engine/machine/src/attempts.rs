@@ -3,7 +3,7 @@
 use baton_types::config::OnFailure;
 
 use crate::prelude::*;
-use crate::{bounded, limits_under};
+use crate::{add_detail, bounded, limits_under};
 
 /// Maximum number of failed attempts that a result lists. The newest are kept.
 const ATTEMPTS_TOLD: usize = 5;
@@ -52,16 +52,4 @@ impl OpenCall {
         add_detail(&mut result, "failed_attempts", json!({"count": failed.len(), "newest": told}));
         Arc::new(result)
     }
-}
-
-/// Adds `value` under `key` to the details of the error of `result`.
-pub(super) fn add_detail(result: &mut CallResult, key: &str, value: Value) {
-    let error = result.error.get_or_insert_with(|| CallError::new(ErrorCode::ToolFailed, "the delegated task failed"));
-    let mut detail = match error.detail.value() {
-        Value::Object(detail) => detail,
-        Value::Null => serde_json::Map::new(),
-        other => serde_json::Map::from_iter([("detail".to_owned(), other)]),
-    };
-    detail.insert(key.to_owned(), value);
-    error.detail = Value::Object(detail).into();
 }

@@ -7,13 +7,13 @@ use baton_types::config::EffectClass;
 use baton_types::entry::{Conflict, Output};
 use smallvec::SmallVec;
 
+use crate::agent;
 use crate::prelude::*;
 use crate::render::goes_to_user;
 use crate::requests::AnsweredRequest;
 use crate::rules::after;
 use crate::task::Streak;
 use crate::unknown::unknown_outcome;
-use crate::{agent, rules::ending};
 
 /// The decision in progress: the run, the entries and effects so far, and the steps that are left.
 pub(super) struct Draft<'run> {
@@ -199,7 +199,7 @@ impl Draft<'_> {
 
     fn finish_as(&mut self, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>, details: FinishDetails) {
         self.end_inner(call);
-        let result = self.task(call.task).with_unknown_of_code(&self.call(call).id, result);
+        let result = self.run.with_unknown_of_code(call.task, &self.call(call).id, result);
         let FinishDetails { of_function: FunctionDetails { conflicts, read, delivered_by, printed }, result_of } = details;
         let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
@@ -256,8 +256,6 @@ impl Draft<'_> {
             };
             let (is_waiting, has_code) = (open.stage == CallStage::Waiting, open.is_running() && open.is_function());
             if let Some(task) = worked_on_by {
-                // What is below it ends first, so that the result of `outer` can say what may have taken effect.
-                ending::close(self, task, &error.message);
                 self.then(Step::end(task, result));
             } else if is_waiting {
                 self.refuse(call, error);

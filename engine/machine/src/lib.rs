@@ -274,3 +274,15 @@ fn answer_in<'v>(schema: &Schema, result: &'v Value) -> Result<&'v Value, Vec<Sc
 fn bounded(text: &str) -> String {
     if text.chars().count() <= 200 { text.to_owned() } else { text.chars().take(200).chain(['…']).collect() }
 }
+
+/// Adds `value` under `key` to the details of the error of `result`.
+fn add_detail(result: &mut CallResult, key: &str, value: Value) {
+    let error = result.error.get_or_insert_with(|| CallError::new(ErrorCode::ToolFailed, "the delegated task failed"));
+    let mut detail = match error.detail.value() {
+        Value::Object(detail) => detail,
+        Value::Null => serde_json::Map::new(),
+        other => serde_json::Map::from_iter([("detail".to_owned(), other)]),
+    };
+    detail.insert(key.to_owned(), value);
+    error.detail = Value::Object(detail).into();
+}

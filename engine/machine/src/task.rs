@@ -11,7 +11,6 @@ use crate::agent;
 use crate::prelude::*;
 use crate::render::SUMMARY_FRAME_TOKENS;
 use crate::requests::Requests;
-use crate::unknown::UnknownCall;
 
 /// One task of a run. Its conversation is in [`crate::render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +69,13 @@ pub struct Task {
     pub(super) extras: Option<Box<Extras>>,
 }
 
+/// A call of an `at_most_once` tool that ended before its code reported whether it took effect.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct UnknownCall {
+    pub(super) call: CallId,
+    pub(super) tool: ToolId,
+}
+
 /// The fields that few tasks need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Extras {
@@ -114,6 +120,11 @@ pub(super) struct Received {
 }
 
 impl Task {
+    /// Returns the calls of the task and of all tasks below it whose effect is not known.
+    pub(super) fn unknown(&self) -> &[UnknownCall] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.unknown)
+    }
+
     /// Changes the lengths of its requests, whose prompt and tools took `was` tokens and take `is` now.
     pub(super) fn change_prompt(&mut self, was: u64, is: u64) {
         let changed = |tokens: u64| (tokens + is).saturating_sub(was);

@@ -2,19 +2,12 @@
 
 use baton_types::config::EffectClass;
 
-use crate::attempts::add_detail;
-use crate::bounded;
 use crate::prelude::*;
+use crate::task::UnknownCall;
+use crate::{add_detail, bounded};
 
 /// Maximum number of calls that an error names.
 const CALLS_NAMED: usize = 10;
-
-/// A call of an `at_most_once` tool that ended before its code reported whether it took effect.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct UnknownCall {
-    call: CallId,
-    tool: ToolId,
-}
 
 impl UnknownCall {
     /// Whether the code of `outer` led to the call.
@@ -24,11 +17,6 @@ impl UnknownCall {
 }
 
 impl Task {
-    /// Returns the calls of the task and of all tasks below it whose effect is not known.
-    pub(super) fn unknown(&self) -> &[UnknownCall] {
-        self.extras.as_ref().map_or(&[], |extras| &extras.unknown)
-    }
-
     /// Returns `result`, with which the task ends. Without success, its error names the calls whose effect is not known.
     pub(super) fn with_unknown(&self, result: Arc<CallResult>) -> Arc<CallResult> {
         // The result of a call that is the result of its task names them already.
@@ -37,25 +25,39 @@ impl Task {
         }
         named(result, self.unknown().iter())
     }
+}
 
-    /// Returns `result` of the call `outer`. If its code failed after a call that it made had an unknown outcome, its own outcome is
-    /// unknown too: a repetition could repeat the effects.
-    pub(super) fn with_unknown_of_code(&self, outer: &CallId, result: Arc<CallResult>) -> Arc<CallResult> {
-        let below = |unknown: &&UnknownCall| unknown.is_below(outer);
+impl Run {
+    /// Returns `result` of the call `outer` of the task at `at`. If its code failed after a call that it made had an unknown outcome, its
+    /// own outcome is unknown too: a repetition could repeat the effects.
+    pub(super) fn with_unknown_of_code(&self, at: TaskIndex, outer: &CallId, result: Arc<CallResult>) -> Arc<CallResult> {
+        let task = &self.graph[at];
         // A success stays one: the code knew the results of its calls, or that it did not wait for them.
-        if result.status == CallStatus::Success || !self.unknown().iter().any(|unknown| below(&unknown)) {
+        let has_called = task.phase.calls().is_some_and(|calls| calls.len() > calls.own().len());
+        if result.status == CallStatus::Success || !has_called {
             return result;
         }
-        let mut result = CallResult::clone(&named(result, self.unknown().iter().filter(below)));
+        let (ended, open) = (task.unknown().iter().cloned(), self.interrupted_below(at));
+        let unknown: Vec<UnknownCall> = ended.chain(open).filter(|unknown| unknown.is_below(outer)).collect();
+        if unknown.is_empty() {
+            return result;
+        }
+        let mut result = CallResult::clone(&named(result, unknown.iter()));
         result.status = CallStatus::UnknownOutcome;
         if let Some(error) = &mut result.error {
             error.code = ErrorCode::UnknownOutcome;
         }
         result.into()
     }
-}
 
-impl Run {
+    /// Returns the calls of tasks below `task` whose effect is not known once these tasks are closed.
+    fn interrupted_below(&self, task: TaskIndex) -> Vec<UnknownCall> {
+        let below = self.graph.live_below(task);
+        let calls = below.iter().flat_map(|task| self.graph[*task].calls());
+        let unknown = calls.filter(|call| call.stage == CallStage::Doubt || self.is_interrupted(&call.id));
+        unknown.map(|call| UnknownCall { call: call.id.clone(), tool: ToolId::new(call.asked.tool.as_str()) }).collect()
+    }
+
     /// Whether `call` is running and must not be repeated. Without its process it is interrupted.
     pub fn is_interrupted(&self, call: &CallId) -> bool {
         let open = self.task(&call.task()).and_then(|task| task.call(call));

@@ -5,7 +5,7 @@
 //! Until an attempt succeeds, or the attempts are used up, the call has no result and its caller stays blocked. Between two
 //! attempts only a record and a moment exist. So a crash, a cancellation or the caller's end needs no code here.
 
-use crate::attempts::add_detail;
+use crate::add_detail;
 use crate::prelude::*;
 use crate::{changed_since, create};
 

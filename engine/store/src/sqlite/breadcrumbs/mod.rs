@@ -5,6 +5,7 @@
 
 mod in_memory;
 mod on_disk;
+mod request;
 mod search;
 mod ticks;
 mod verify;
@@ -25,9 +26,9 @@ use crate::StoreError;
 
 pub(crate) use in_memory::InMemory;
 use in_memory::known;
+pub(crate) use request::{Request, perform};
 use search::search;
 pub(super) use verify::verify;
-pub(crate) use write::{Request, perform};
 
 const COLUMNS: &str =
     "breadcrumb, id, owner, project, visibility, sensitivity, schema_name, defines, version, read_count, ends, updated, checksum";

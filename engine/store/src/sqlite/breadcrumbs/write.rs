@@ -7,7 +7,7 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, ticks, version_checksum};
+use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, version_checksum};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 use crate::{Creation, StoreError, Update, Written};
@@ -17,53 +17,9 @@ const SWEPT: i64 = 8;
 /// The most bytes of a key.
 const MAX_KEY_BYTES: usize = 1_000;
 
-/// A write.
-#[derive(Clone, Debug)]
-pub(crate) enum Request {
-    /// See [`crate::Breadcrumbs::create`].
-    Create(Creation),
-    /// See [`crate::Breadcrumbs::change`].
-    Change(Update),
-    /// See [`crate::Breadcrumbs::import`].
-    Import(Creation, bool),
-    /// See [`crate::Breadcrumbs::read`].
-    Read { id: BreadcrumbId, viewer: Viewer, at: Timestamp },
-    /// See [`crate::Breadcrumbs::publish_ticks`].
-    PublishTicks { schedule: BreadcrumbId, at: Timestamp },
-}
-
-impl Request {
-    /// Returns about the number of bytes that it writes.
-    pub(crate) fn size(&self) -> usize {
-        match self {
-            Self::Create(creation) | Self::Import(creation, _) => creation.new.context.text().len(),
-            Self::Change(update) => {
-                let of = |json: &Option<baton_types::json::Json>| json.as_ref().map_or(0, |json| json.text().len());
-                of(&update.change.context) + of(&update.change.merge)
-            }
-            Self::Read { .. } | Self::PublishTicks { .. } => 0,
-        }
-    }
-}
-
-/// Performs a write: one version, except for ticks. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
-/// rolled back.
-pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
-    let written = match request {
-        Request::Create(creation) => {
-            create(file, creation, request_hash(&("create", &creation.new, &creation.by.viewer.principal)))
-        }
-        Request::Import(creation, replaces) => import(file, creation, *replaces),
-        Request::Change(update) => change(file, update),
-        Request::Read { id, viewer, at } => read(file, id, viewer, *at),
-        Request::PublishTicks { schedule, at } => return ticks::publish(file, schedule, *at),
-    };
-    written.map(|written| written.map(|written| vec![written]))
-}
-
-/// Creates a record without a key.
+/// Creates a record.
 pub(super) fn create_new(file: &Connection, creation: &Creation) -> Result<Result<Written, BreadcrumbError>, StoreError> {
-    create(file, creation, ContentHash::of(&[]))
+    create(file, creation, request_hash(&("create", &creation.new, &creation.by.viewer.principal)))
 }
 
 fn create(file: &Connection, creation: &Creation, request: ContentHash) -> Result<Result<Written, BreadcrumbError>, StoreError> {
@@ -96,7 +52,11 @@ fn create(file: &Connection, creation: &Creation, request: ContentHash) -> Resul
 }
 
 /// Imports a record. The key leads to the version that the last import made, and to a hash of the file as it was then.
-fn import(file: &Connection, creation: &Creation, replaces: bool) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+pub(super) fn import(
+    file: &Connection,
+    creation: &Creation,
+    replaces: bool,
+) -> Result<Result<Written, BreadcrumbError>, StoreError> {
     let Creation { new, by, key, at, .. } = creation;
     // The person does not count: two people may import the same folder.
     let request = request_hash(&("import", new));
@@ -131,7 +91,7 @@ fn import(file: &Connection, creation: &Creation, replaces: bool) -> Result<Resu
     Ok(written)
 }
 
-fn change(file: &Connection, update: &Update) -> Result<Result<Written, BreadcrumbError>, StoreError> {
+pub(super) fn change(file: &Connection, update: &Update) -> Result<Result<Written, BreadcrumbError>, StoreError> {
     let Update { id, change, expected, by, key, at } = update;
     let request = request_hash(&("change", id, change, expected, &by.viewer.principal));
     let key = match keyed(file, by.viewer.project.as_str(), key.as_deref(), request, *at)? {
@@ -161,7 +121,7 @@ fn change(file: &Connection, update: &Update) -> Result<Result<Written, Breadcru
     Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
 }
 
-fn read(
+pub(super) fn read(
     file: &Connection,
     id: &BreadcrumbId,
     viewer: &Viewer,

@@ -1,0 +1,52 @@
+//! The requests that write breadcrumbs.
+
+use baton_breadcrumb::BreadcrumbError;
+use baton_types::breadcrumb::Viewer;
+use baton_types::id::BreadcrumbId;
+use baton_types::time::Timestamp;
+use rusqlite::Connection;
+
+use super::{ticks, write};
+use crate::{Creation, StoreError, Update, Written};
+
+/// A write.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    /// See [`crate::Breadcrumbs::create`].
+    Create(Creation),
+    /// See [`crate::Breadcrumbs::change`].
+    Change(Update),
+    /// See [`crate::Breadcrumbs::import`].
+    Import(Creation, bool),
+    /// See [`crate::Breadcrumbs::read`].
+    Read { id: BreadcrumbId, viewer: Viewer, at: Timestamp },
+    /// See [`crate::Breadcrumbs::publish_ticks`].
+    PublishTicks { schedule: BreadcrumbId, at: Timestamp },
+}
+
+impl Request {
+    /// Returns about the number of bytes that it writes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Create(creation) | Self::Import(creation, _) => creation.new.context.text().len(),
+            Self::Change(update) => {
+                let of = |json: &Option<baton_types::json::Json>| json.as_ref().map_or(0, |json| json.text().len());
+                of(&update.change.context) + of(&update.change.merge)
+            }
+            Self::Read { .. } | Self::PublishTicks { .. } => 0,
+        }
+    }
+}
+
+/// Performs a write: one version, except for ticks. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
+/// rolled back.
+pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
+    let written = match request {
+        Request::Create(creation) => write::create_new(file, creation),
+        Request::Import(creation, replaces) => write::import(file, creation, *replaces),
+        Request::Change(update) => write::change(file, update),
+        Request::Read { id, viewer, at } => write::read(file, id, viewer, *at),
+        Request::PublishTicks { schedule, at } => return ticks::publish(file, schedule, *at),
+    };
+    written.map(|written| written.map(|written| vec![written]))
+}
