@@ -104,11 +104,9 @@ async fn a_result_that_comes_with_the_restart_of_a_command_reaches_it_once() {
 
 #[tokio::test]
 async fn nothing_is_accepted_for_a_command_that_does_not_run_again() {
-    for (tool, fields) in [
-        ("wait_for_event", json!({"event": "paid"})),
-        ("ask_master", json!({"question": "May I?"})),
-        ("strike", json!({})),
-    ] {
+    for (tool, fields) in
+        [("wait_for_event", json!({"event": "paid"})), ("ask_master", json!({"question": "May I?"})), ("strike", json!({}))]
+    {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(Arc::new(MemoryStore::new()), &calling(tool, fields));
         let handle = stopped(&engine, job("at_most_once", &folder)).await;

@@ -70,7 +70,8 @@ async fn a_tick_is_published_at_its_moment_and_a_fault_is_reported_once() {
     let began = Timestamp::parse("2027-01-01T00:00:30Z").unwrap();
     let clock = Arc::new(SteadyClock::starting_at(began));
     scheduled(&*store, "minutely", json!({"interval": {"type": "minutely"}}), began).await;
-    let strict = json!({"defines_schema": "schedule.tick.v1", "field_definitions": {"owner": {"type": "string", "required": true}}});
+    let strict =
+        json!({"defines_schema": "schedule.tick.v1", "field_definitions": {"owner": {"type": "string", "required": true}}});
     let passes = Mutex::new(Vec::new());
     let report = |tending: Tending<'_>| {
         let Tending::Schedules(pass) = tending else { panic!("there is no run") };

@@ -293,7 +293,6 @@ fn clock(time: &str) -> Result<String, String> {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use jiff::Span;
@@ -406,9 +405,11 @@ mod tests {
                 let expected: Vec<Timestamp> =
                     minutes.iter().filter(|minute| minute.has_tick(*matches, *is_fixed)).map(|minute| minute.at).collect();
                 let mut back: Vec<Timestamp> =
-                    std::iter::successors(schedule.previous(until.plus(Duration::from_micros(1))), |tick| schedule.previous(*tick))
-                        .take_while(|tick| *tick > from)
-                        .collect();
+                    std::iter::successors(schedule.previous(until.plus(Duration::from_micros(1))), |tick| {
+                        schedule.previous(*tick)
+                    })
+                    .take_while(|tick| *tick > from)
+                    .collect();
                 back.reverse();
                 assert!(back == ticks, "{interval} in {zone}: {} ticks, and {} back in time", ticks.len(), back.len());
                 let differs = (0..ticks.len().max(expected.len())).find(|at| ticks.get(*at) != expected.get(*at));

@@ -27,7 +27,10 @@ pub(crate) async fn run(args: &TendArgs, place: &Place) -> Result<Exit, Failure>
     let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
     let mut interruptions = Interruptions::catch()?;
     let file = place.store_file().ok_or_else(|| Failure::Usage("a store in memory has no waiting runs".to_owned()))?;
-    place.screen.tell(&text!("runs in {} that wait are resumed when they are due, and ticks of schedules are published; stop with Ctrl-C", place.shown(&file)));
+    place.screen.tell(&text!(
+        "runs in {} that wait are resumed when they are due, and ticks of schedules are published; stop with Ctrl-C",
+        place.shown(&file)
+    ));
     let report = |tending: Tending<'_>| match tending {
         Tending::Run(run, tended) => report_run(place, run, tended),
         Tending::Schedules(pass) => report_ticks(place, pass),

@@ -6,8 +6,8 @@
 
 use baton_types::config::EffectClass;
 
-use crate::prelude::*;
 use crate::changed_since;
+use crate::prelude::*;
 use crate::unknown::unknown_outcome;
 
 /// The reason why requests and calls in progress are lost.

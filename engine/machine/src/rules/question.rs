@@ -17,9 +17,9 @@
 use baton_types::config::{MasterRule, OnUnknownOutcome};
 use baton_types::entry::{CallApproved, QuestionOpened};
 
+use crate::create;
 use crate::create::{Answerer, question_text};
 use crate::prelude::*;
-use crate::create;
 use crate::unknown::unknown_outcome;
 
 /// Maximum number of characters of an input that a question about its call shows.

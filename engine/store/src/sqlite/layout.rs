@@ -59,6 +59,9 @@ mod tests {
     #[test]
     fn the_schema_changes_only_with_the_format() {
         let hash = |format| ContentHash::of(format!("{:?}", made(format).unwrap()).as_bytes()).to_string()[..16].to_owned();
-        assert_eq!((9..=FORMAT_VERSION).map(hash).collect::<Vec<_>>(), ["58c06cf56188acbb", "67a94704d056824a", "b5bcce15d10458d3"]);
+        assert_eq!(
+            (9..=FORMAT_VERSION).map(hash).collect::<Vec<_>>(),
+            ["58c06cf56188acbb", "67a94704d056824a", "b5bcce15d10458d3"]
+        );
     }
 }

@@ -141,7 +141,8 @@ async fn twenty_thousand_records_are_searched_right() {
 
 /// Takes from a file what the formats after `format` added.
 fn as_format(file: &rusqlite::Connection, format: u32) {
-    let of_10 = ["breadcrumbs", "breadcrumb_versions", "breadcrumb_tags", "breadcrumb_keys", "breadcrumb_totals", "breadcrumb_words"];
+    let of_10 =
+        ["breadcrumbs", "breadcrumb_versions", "breadcrumb_tags", "breadcrumb_keys", "breadcrumb_totals", "breadcrumb_words"];
     let added = of_10.map(|table| (10, table)).into_iter().chain([(11, "breadcrumb_ticks")]);
     for (_, table) in added.filter(|(added, _)| *added > format) {
         file.execute(&format!("DROP TABLE {table}"), []).expect("a table that a format added");

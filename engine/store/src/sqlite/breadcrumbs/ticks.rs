@@ -18,7 +18,8 @@ pub(super) fn schedules(file: &Connection, now: Timestamp) -> Result<Vec<Schedul
     if !has_table(file, "breadcrumb_ticks")? {
         return Ok(found);
     }
-    let mut statement = file.prepare_cached(&format!("SELECT {COLUMNS} FROM breadcrumbs WHERE schema_name = ?1 ORDER BY breadcrumb"))?;
+    let mut statement =
+        file.prepare_cached(&format!("SELECT {COLUMNS} FROM breadcrumbs WHERE schema_name = ?1 ORDER BY breadcrumb"))?;
     let mut rows = statement.query([SCHEDULE_SCHEMA])?;
     while let Some(row) = rows.next()? {
         let row = BreadcrumbRow::read(row)?;
