@@ -30,8 +30,8 @@ pub(crate) struct Recount {
     requested: BTreeMap<TaskId, Requested>,
     /// Number and tokens of the messages of the newest request of each task.
     counted: BTreeMap<TaskId, (usize, u64)>,
-    /// Tasks whose conversations were shortened, or begin with one that was.
-    shortened: BTreeSet<TaskId>,
+    /// Tokens of the summary in the conversation of a task.
+    summaries: BTreeMap<TaskId, u64>,
 }
 
 /// The newest request of a task.
@@ -54,8 +54,8 @@ impl Recount {
                 if let Some(earlier) = created.earlier() {
                     // The messages count with the conversation that the task begins with, although it does not show them.
                     self.unsent.insert(created.task.clone(), self.unsent(earlier));
-                    if self.shortened.contains(earlier) {
-                        self.shortened.insert(created.task.clone());
+                    if let Some(summary) = self.summaries.get(earlier) {
+                        self.summaries.insert(created.task.clone(), *summary);
                     }
                 }
             }
@@ -83,7 +83,10 @@ impl Recount {
                 let requested_now = Requested { tokens, tells_limits, unsent: self.unsent(&requested.task) };
                 self.requested.insert(requested.task.clone(), requested_now);
             }
-            Entry::Compacted(compacted) => _ = self.shortened.insert(compacted.task.clone()),
+            Entry::Compacted(compacted) => {
+                self.counted.remove(&compacted.task);
+                self.summaries.insert(compacted.task.clone(), compacted.summary_tokens);
+            }
             _ => {}
         }
     }
@@ -91,12 +94,9 @@ impl Recount {
     /// Asserts that the newest request of its task was counted as `request` is long. The length after a summary is a bound of its own.
     pub(crate) fn check(&mut self, request: &ModelRequest, run: &Run) {
         let task = &request.task;
-        if self.shortened.contains(task) {
-            return;
-        }
         let Requested { tokens: counted, tells_limits, unsent } = self.requested[task];
         let (known, before) = self.counted.get(task).copied().unwrap_or_default();
-        let messages = before + request.messages[known..].iter().map(|message| self.message(message)).sum::<u64>();
+        let messages = before + request.messages[known..].iter().map(|message| self.message(task, message)).sum::<u64>();
         let agent = &run.configs().agents[&request.agent];
         // The prompt has room for the newest notice about limits.
         let spare = if tells_limits { LIMITS_TOKENS } else { 0 };
@@ -106,7 +106,7 @@ impl Recount {
         self.counted.insert(task.clone(), (request.messages.len(), messages));
     }
 
-    fn message(&self, message: &Message) -> u64 {
+    fn message(&self, task: &TaskId, message: &Message) -> u64 {
         if message.role == Role::Assistant {
             return text_tokens(message.parts.iter().map(answered_bytes).sum());
         }
@@ -118,12 +118,12 @@ impl Recount {
             Part::Conflict { current, with_changes: true, .. } if changes.insert(current.reference()) => {
                 framed(0) + current.content.token_count
             }
-            part => self.part(part),
+            part => self.part(task, part),
         });
         requested + parts.sum::<u64>()
     }
 
-    fn part(&self, part: &Part) -> u64 {
+    fn part(&self, task: &TaskId, part: &Part) -> u64 {
         match part {
             Part::Result { result: None, .. } => 0,
             Part::Result { call, result: Some(result), said, .. } if self.refused.contains(call) => {
@@ -140,6 +140,7 @@ impl Recount {
             Part::Pointer(version) if self.bundles.contains(&version.reference()) => RECORD_TOKENS,
             Part::Pointer(version) | Part::Repeated(version) => record(version),
             Part::Conflict { .. } => framed(0),
+            Part::Summary { .. } => self.summaries[task],
             Part::Notice(Notice::Reminder { .. } | Notice::LastTurn { .. } | Notice::Summarise { .. })
             | Part::Request(_)
             | Part::Question { .. }
