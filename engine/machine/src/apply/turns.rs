@@ -50,7 +50,7 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
         }
     }
     let told = entry.steers.len() + usize::from(matches!(entry.notice, Some(Notice::Steer { .. })));
-    if let Some(extras) = task.extras.as_mut().filter(|_| told > 0) {
+    if let Some(extras) = &mut task.extras {
         extras.steering.drain(..told);
     }
     if !again {
