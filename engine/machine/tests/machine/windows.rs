@@ -175,6 +175,9 @@ impl Rule {
             None => self.digest(dropped),
         };
         assert_eq!(compacted.summary_tokens, expected, "{compacted:?}");
+        assert!(compacted.summary.is_none() || expected < dropped, "a summary is shorter than what it replaces: {compacted:?}");
+        self.meet(compacted.summary.is_some() && expected + 1 == dropped, "the longest summary");
+        self.meet(asked.is_some() && compacted.summary.is_none(), "a summary that was too long");
         self.meet(compacted.through_turn < self.compacted_at, "a turn that stays twice");
         (self.compacted_at, self.most_bytes) = (self.turns, 4 * (compacted.summary_tokens - FRAME));
         (self.digests, self.was_cut) = (self.digests + 1, self.is_cut);
@@ -287,8 +290,20 @@ fn older_turns_give_way_by_the_rule_whatever_the_results_are() {
             met.append(&mut holds(works(&worker(1_500, true), results, "word".to_owned()), 1_500, true, || false).met);
         }
     }
+    // Summaries one token longer from run to run.
+    for words in 250..350 {
+        let sim = works(&worker(1_500, true), vec![300, 700], "word".repeat(words));
+        met.append(&mut holds(sim, 1_500, true, || false).met);
+    }
     let edges = ["the bound", "the window", "half of the window", "a tenth of the window", "the least that gives way"];
-    let kinds = ["room for asking", "a digest that was cut", "a second digest that is whole", "a turn that stays twice"];
+    let kinds = [
+        "room for asking",
+        "a digest that was cut",
+        "a second digest that is whole",
+        "a turn that stays twice",
+        "the longest summary",
+        "a summary that was too long",
+    ];
     for edge in edges.into_iter().chain(kinds) {
         assert!(met.contains(edge), "{edge} was never met: {met:?}");
     }
