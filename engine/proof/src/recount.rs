@@ -91,7 +91,7 @@ impl Recount {
         }
     }
 
-    /// Asserts that the newest request of its task was counted as `request` is long. The length after a summary is a bound of its own.
+    /// Asserts that the newest request of its task was counted to be as long as `request` is.
     pub(crate) fn check(&mut self, request: &ModelRequest, run: &Run) {
         let task = &request.task;
         let Requested { tokens: counted, tells_limits, unsent } = self.requested[task];
@@ -125,7 +125,6 @@ impl Recount {
 
     fn part(&self, task: &TaskId, part: &Part) -> u64 {
         match part {
-            Part::Result { result: None, .. } => 0,
             Part::Result { call, result: Some(result), said, .. } if self.refused.contains(call) => {
                 assert!(said.is_empty());
                 // Where its error is left out, a refused call takes as much as a short result.
@@ -141,11 +140,12 @@ impl Recount {
             Part::Pointer(version) | Part::Repeated(version) => record(version),
             Part::Conflict { .. } => framed(0),
             Part::Summary { .. } => self.summaries[task],
-            Part::Notice(Notice::Reminder { .. } | Notice::LastTurn { .. } | Notice::Summarise { .. })
+            Part::Result { result: None, .. }
+            | Part::Notice(Notice::Reminder { .. } | Notice::LastTurn { .. } | Notice::Summarise { .. })
             | Part::Request(_)
             | Part::Question { .. }
             | Part::Attempt { .. } => 0,
-            Part::Text(_) | Part::Items(_) | Part::Call { .. } | Part::Summary { .. } => {
+            Part::Text(_) | Part::Items(_) | Part::Call { .. } => {
                 panic!("no part of a new message: {part:?}")
             }
         }
