@@ -381,10 +381,13 @@ impl TaskDocuments {
     }
 }
 
+/// Position of the content of a task's own request: after that of all calls.
+pub(super) const OWN_REQUEST: u32 = u32::MAX;
+
 /// Content that the next request of a task shows for the first time, if there is room for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fresh {
-    /// Position of its call in the turn. Content of a task's own request comes last.
+    /// Position of its call in the turn, or [`OWN_REQUEST`].
     pub position: u32,
     /// The content.
     pub content: FreshContent,

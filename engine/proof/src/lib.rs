@@ -18,6 +18,7 @@ pub mod ledger;
 mod policies;
 pub mod print;
 pub mod random;
+mod recount;
 pub mod requests;
 pub mod script;
 pub mod shapes;

@@ -26,6 +26,7 @@ use crate::decision::effects_match;
 use crate::jobs::JobDraft;
 use crate::ledger::{Ledger, TaskBook};
 use crate::random::Random;
+use crate::recount::Recount;
 use crate::requests::Requests;
 use crate::script::{Answer, Execution, Prompted, Script, table};
 
@@ -109,6 +110,7 @@ pub struct Sim {
     pub used: Usage,
     /// The requests, as a shell renders them.
     pub requests: Requests,
+    recount: Recount,
     mirror: Run,
     script: Script,
     schedule: Schedule,
@@ -124,6 +126,7 @@ impl Sim {
             run: Run::new(Arc::clone(&configs)),
             mirror: Run::new(Arc::clone(&configs)),
             requests: Requests::new(Arc::clone(&configs)),
+            recount: Recount::default(),
             ledger: Ledger::new(Arc::clone(&configs)),
             prices: prices(&configs, None, |_| false, PriceTable::embedded),
             configs,
@@ -456,6 +459,7 @@ impl Sim {
         for recorded in &decision.entries {
             self.mirror.apply(&read_back(recorded));
             self.ledger.entry(recorded);
+            self.recount.apply(recorded);
             self.requests.apply(recorded, &self.mirror, &mut self.ledger);
         }
         if decision.entries.iter().any(|recorded| is_compared(recorded.seq)) {
@@ -498,6 +502,7 @@ impl Sim {
                 assert!(!running, "one_owner_one_turn: {task} is prompted while something of it runs");
                 let request = self.requests.request(&task, &mut self.ledger);
                 assert_eq!(request.turn, turn);
+                self.recount.check(&request, &self.run);
                 let until = self.run.turn_limit(&task).map(|limit| self.now.plus(limit));
                 self.pending.push(Work::Prompt { task, turn, request, until });
             }

@@ -134,12 +134,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let shown = receipt.as_ref().unwrap_or(entry);
     let tokens = render::result_tokens(shown, &run.shared.documents);
     let body = render::body_tokens(shown);
-    let is_short = body <= render::SHORT_TOKENS;
-    let fresh = if is_short && shown.result.documents.is_empty() && shown.conflicts.is_empty() && shown.read.is_empty() {
-        Vec::new()
-    } else {
-        fresh_content(run, task, shown, body)
-    };
+    let fresh = fresh_content(run, task, shown, body);
     let kept = (to_user || after == AfterExecution::Terminate).then(|| Arc::clone(result));
     let stage = CallStage::Finished(Finish { status: result.status, after, to_user, result: kept });
     change_stage(run, at, task, &entry.call, stage);

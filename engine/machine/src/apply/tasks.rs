@@ -9,7 +9,7 @@ use super::calls::{call_of, change_attempts, forget_said, fresh_documents, leave
 use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
-use crate::task::{Extras, Fresh, FreshContent, Judged, Received, TaskDocuments};
+use crate::task::{Extras, Fresh, FreshContent, Judged, OWN_REQUEST, Received, TaskDocuments};
 use crate::{agent, limits_under, render};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
@@ -57,7 +57,7 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     let inherited = earlier.map_or(0, |earlier| inherit(&configs, earlier, &mut task));
     let documents = &run.shared.documents;
     task.context_tokens += own.map_or(0, |own| render::prompt_tokens(own)) + inherited + render::created_tokens(entry, documents);
-    task.add_fresh(fresh_documents(u32::MAX, &entry.documents, documents, limits.inject_tokens));
+    task.add_fresh(fresh_documents(OWN_REQUEST, &entry.documents, documents, limits.inject_tokens));
     if limits.has_budget() {
         task.budget = Some(Box::default());
         run.shared.has_budgets = true;

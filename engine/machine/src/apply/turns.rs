@@ -33,7 +33,10 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     // The estimate of the prompt has room for one such notice: that of the next request.
     let told_limits = if entry.limits_left.is_some() { render::LIMITS_TOKENS } else { 0 };
     task.context_tokens = entry.input_tokens + told_limits;
-    task.take_fresh(entry);
+    let shown = task.take_fresh(entry);
+    if let Some(context) = &mut task.context {
+        context.base_tokens += shown;
+    }
     if limited && !again {
         // The messages of people are at the head of this turn, and stay as long as the turn does.
         let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
@@ -47,7 +50,7 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
         }
     }
     let told = entry.steers.len() + usize::from(matches!(entry.notice, Some(Notice::Steer { .. })));
-    if let Some(extras) = task.extras.as_mut().filter(|_| told > 0) {
+    if let Some(extras) = &mut task.extras {
         extras.steering.drain(..told);
     }
     if !again {

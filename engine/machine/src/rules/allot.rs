@@ -5,7 +5,7 @@
 //! without room is written as a document. A version that the conversation holds already is named, not repeated. If the request
 //! still exceeds the window, the largest results and records share one document, so no amount of returned work ends a task.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, btree_map};
 
 use baton_types::call::KeptOutput;
 use baton_types::document::{Content, ContentFacts, output_content};
@@ -14,7 +14,7 @@ use baton_types::estimate::text_tokens;
 
 use crate::prelude::*;
 use crate::render::{BUNDLE_TOKENS, is_long, output_tokens, record_tokens};
-use crate::task::{Fresh, FreshContent};
+use crate::task::{Fresh, FreshContent, OWN_REQUEST};
 use crate::{bounded, limits_under};
 
 /// Number of bytes of a kept output from which its summary is made.
@@ -284,13 +284,15 @@ impl Task {
         self.documents.as_ref().is_some_and(|documents| documents.held.contains_key(reference))
     }
 
-    /// Takes the new content into its conversation with `request`, except for what the request leaves out.
-    pub(crate) fn take_fresh(&mut self, request: &ModelRequested) {
+    /// Takes the new content into its conversation with `request`, except for what the request leaves out. Returns the tokens of
+    /// the documents that its own request shows whole.
+    pub(crate) fn take_fresh(&mut self, request: &ModelRequested) -> u64 {
         let pointers: BTreeSet<&DocumentRef> = request.pointers.iter().collect();
         let conflicts: BTreeSet<&DocumentRef> = request.conflicts.iter().collect();
         let bundled = request.bundle.as_deref().map_or(&[] as &[CallId], |bundle| &bundle.results);
-        let Some(documents) = self.documents.as_mut() else { return };
-        for Fresh { position: _, content } in std::mem::take(&mut documents.fresh) {
+        let mut shown = 0;
+        let Some(documents) = self.documents.as_mut() else { return shown };
+        for Fresh { position, content } in std::mem::take(&mut documents.fresh) {
             let version = match &content {
                 FreshContent::Document { version, .. } | FreshContent::Conflict(version) => version,
                 FreshContent::Part { call, version } => {
@@ -309,9 +311,13 @@ impl Task {
                 continue;
             }
             documents.learn(version);
-            if matches!(content, FreshContent::Document { .. }) {
-                documents.held.entry(reference).or_insert(request.turn.saturating_sub(1));
+            if matches!(content, FreshContent::Document { .. })
+                && let btree_map::Entry::Vacant(held) = documents.held.entry(reference)
+            {
+                held.insert(request.turn.saturating_sub(1));
+                shown += if position == OWN_REQUEST { version.content.token_count } else { 0 };
             }
         }
+        shown
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) {
             Some(Admission::Reached(_)) | None => compact(draft, task, &plan, None, plan.digest_tokens(window)),
         }
     }
-    if draft.run.needed_tokens(task) > window && draft.run.least_tokens(task, window) > window {
+    if draft.run.least_tokens(task, window) > window {
         draft.then_end_partial(task, LimitKind::Context, Json::null());
     } else {
         draft.then(Step::Request(task));

@@ -77,7 +77,7 @@ fn calls_of_code_take_at_least_the_first_requests_of_their_tasks() {
         Entry::ModelRequested(requested) if requested.task.as_str() == "0/1.1/1.1:d" => Some(requested.input_tokens),
         _ => None,
     });
-    assert!(requested.unwrap().abs_diff(one.tokens) < 50, "{requested:?} tokens, and {} before", one.tokens);
+    assert!(requested.unwrap().abs_diff(one.tokens) < 10, "{requested:?} tokens, and {} before", one.tokens);
     sim.release("flow");
     sim.assert_over();
 }

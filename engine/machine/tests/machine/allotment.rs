@@ -386,3 +386,35 @@ fn a_document_is_shown_although_its_changes_after_a_conflict_do_not_fit() {
     assert_eq!(shown(&sim), ["whole a.md"]);
     assert_eq!(sim.result("0/3.1").status, CallStatus::Success, "it was read");
 }
+
+#[test]
+fn a_repeated_document_whose_content_stays_remains_repeated_beside_one_whose_content_is_replaced() {
+    let load = |execution: &Execution| {
+        let names = execution.input.value()["x"].as_str().unwrap().to_owned();
+        let loads = names.chars().map(|name| reference(&format!("{name}.md"), 1)).collect();
+        Outcome { loads, ..Outcome::success(json!("loaded")) }
+    };
+    let fails = |execution: &Execution| {
+        let length = execution.input.value()["x"].as_str().unwrap().parse().unwrap();
+        Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, "e".repeat(length)))
+    };
+    let calls = [
+        call("save", "x"),
+        call("load", "a"),
+        call("work", "7000"),
+        call("work", "7001"),
+        call("work", "7002"),
+        call("load", "b"),
+        call("load", "ab"),
+        call("work", "2000"),
+        handoff("done"),
+    ];
+    let sim = Sim::new(&gathering("load work save"))
+        .agent("root", calls.map(|call| turn([call])))
+        .tool("load", load)
+        .tool("work", fails)
+        .tool("save", |_| writes(json!("saved"), vec![write("a.md", "first"), write("b.md", "second")]))
+        .start();
+    sim.assert_over();
+    assert_eq!(shown(&sim), ["whole b.md", "record a.md", "repeated b.md"]);
+}

@@ -5,10 +5,10 @@ use baton_types::call::CallStatus;
 use baton_types::config::EffectClass;
 use baton_types::entry::{Adoption, BudgetSettled, CallRequest, Entry, Fork, ForkPoint, ForkedEffects};
 use baton_types::event::{CallAsk, Event, Outcome, Refusal};
-use baton_types::id::{ContentHash, RunId};
+use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::limits::{LimitKind, Limits};
-use baton_types::model::Usage;
-use baton_types::money::Money;
+use baton_types::model::{ModelTurn, Usage};
+use baton_types::money::{Cost, Money};
 use baton_types::principal::Principal;
 use serde_json::json;
 
@@ -232,4 +232,57 @@ fn a_call_that_may_not_be_repeated_is_in_doubt_and_what_it_asked_is_settled() {
     sim.assert_over();
     assert_eq!(sim.result("0/1.1").status, CallStatus::UnknownOutcome);
     assert_eq!(settled(&sim)[0].usage.total(), 50);
+}
+
+#[test]
+fn requests_are_expected_to_take_what_a_provider_counted_for_turns_and_for_nothing_else() {
+    let root = agent("root", "work").settings(json!({"max_tokens": OUTPUT}));
+    let mut sim = Sim::new(&job([root]).tool(function("work")))
+        .agent_with("root", |prompted| {
+            let usage = match prompted.turn {
+                1 => Some(Usage { input_tokens: 2 * prompted.input, ..Usage::default() }),
+                3 => Some(Usage { output_tokens: 5, ..Usage::default() }),
+                _ => None,
+            };
+            let said = if prompted.turn > 3 { handoff("done") } else { call("work", &prompted.turn.to_string()) };
+            Ok(ModelTurn { usage, ..turn([said]) })
+        })
+        .holding("work")
+        .start();
+    for call in ["0/1.1", "0/2.1", "0/3.1"] {
+        sim.event(asks(call, 1, (300, 200), true)).unwrap();
+        sim.event(heard(call, 1, (3_000, 20))).unwrap();
+        sim.returned(call, Outcome::success(json!("worked"))).unwrap();
+        sim.settle();
+    }
+    sim.assert_over();
+    let requests = sim.entries().filter_map(|entry| match entry {
+        Entry::ModelRequested(requested) => Some((requested.input_tokens, requested.reserved_tokens - OUTPUT)),
+        _ => None,
+    });
+    let requests: Vec<(u64, u64)> = requests.collect();
+    assert_eq!(requests[0].0, requests[0].1, "nothing is known yet");
+    assert!(requests[1..].iter().all(|(estimated, expected)| *expected == 2 * estimated), "{requests:?}");
+    assert_eq!(requests.len(), 4);
+}
+
+#[test]
+fn a_task_has_reserved_what_its_open_requests_may_take() {
+    let reserved = |sim: &Sim| sim.run.task(&TaskId::root()).unwrap().reserved();
+    let priced = |tokens: u64, picos: u64| (tokens, Cost { known: Money::from_picos(picos), unpriced: 0 });
+    let mut sim = Sim::new(&worker(Limits::default()))
+        .agent("root", [turn([call("work", "a"), call("work", "b")]), turn([handoff("done")])])
+        .holding("work");
+    sim.begin(Vec::new());
+    let open = sim.task("0").request.as_ref().expect("it is asked").reserved;
+    assert_eq!(reserved(&sim), priced(open, 0), "a script costs nothing");
+    sim.settle();
+    sim.event(asks("0/1.1", 1, (300, 200), true)).unwrap();
+    sim.event(asks("0/1.2", 1, (30, 20), true)).unwrap();
+    assert_eq!(reserved(&sim), priced(550, 1_100));
+    sim.event(heard("0/1.1", 1, (30, 20))).unwrap();
+    assert_eq!(reserved(&sim), priced(50, 100));
+    sim.release("work");
+    sim.assert_over();
+    assert_eq!(reserved(&sim), priced(0, 0));
 }

@@ -2,15 +2,15 @@
 
 use baton_types::call::{CallStatus, ErrorCode};
 use baton_types::config::{Approver, EffectClass, TaskAction};
-use baton_types::entry::{Entry, TurnKind};
+use baton_types::entry::{Entry, Notice, TurnKind};
 use baton_types::limits::{LimitKind, Limits};
 use baton_types::message::Part;
-use baton_types::model::ModelTurn;
+use baton_types::model::{FinishReason, ModelTurn};
 use serde_json::{Value, json};
 
 use crate::support::jobs::{JobDraft, ToolDraft};
 use crate::support::script::{call_with, write, writes};
-use crate::support::{Sim, agent, ask, call, function, handoff, job, note, says, then, turn};
+use crate::support::{Sim, agent, ask, call, function, handoff, job, note, route, says, then, turn};
 
 /// Returns a job whose root delegates to a worker in the background. The worker uses `work`, which a test may hold.
 fn shop() -> JobDraft {
@@ -448,4 +448,41 @@ fn an_input_from_a_person_continues_no_other_task() {
     assert_eq!(sim.refusal("0/1.1").code, ErrorCode::InvalidInput);
     assert_eq!(sim.refusal("0/1.1").detail.value(), json!({"ended_tasks": []}));
     sim.assert_over();
+}
+
+#[test]
+fn a_cut_turn_is_no_rest_while_background_tasks_run() {
+    let cut = crate::support::stopped(says("I wai"), FinishReason::Length);
+    let mut sim = begun([turn([begin("a")]), cut, says("I wait"), turn([handoff("done")])]);
+    let reminded =
+        |entry: &Entry| matches!(entry, Entry::ModelRequested(asked) if matches!(asked.notice, Some(Notice::Reminder { .. })));
+    assert_eq!(sim.entries().filter(|entry| reminded(entry)).count(), 1);
+    sim.release("work");
+    sim.assert_over();
+}
+
+#[test]
+fn the_long_result_of_a_background_task_leaves_that_of_its_call_as_it_is() {
+    let limits = Limits { inline_result_bytes: Some(1_000), ..Limits::default() };
+    let draft = job([agent("root", "route_to_worker route_to_slow").limits(limits), agent("worker", ""), agent("slow", "look")])
+        .tools([function("look").effect(EffectClass::Pure), ToolDraft::route("worker").in_background()]);
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([begin("a"), route("slow", "b")]), turn([handoff("done")])])
+        .agent("slow", [turn([call("look", "c")]), turn([handoff("slow")])])
+        .agent("worker", [turn([handoff("long ".repeat(1_000))])])
+        .holding("look")
+        .start();
+    sim.release("look");
+    sim.assert_over();
+    let request = sim.request("0");
+    let parts = request.messages.iter().flat_map(|message| &message.parts);
+    let shown = parts.filter_map(|part| match part {
+        Part::Result { call, result: Some(result), .. } => Some((call.to_string(), result.output.value())),
+        Part::TaskResult { task, result, .. } => Some((task.to_string(), json!(result.output.kept().is_some()))),
+        _ => None,
+    });
+    let shown: Vec<(String, Value)> = shown.collect();
+    assert_eq!(shown[0], ("0/1.1".to_owned(), json!({"task": "0/1.1"})));
+    assert_eq!(shown[2], ("0/1.1".to_owned(), json!(true)), "a document holds it");
+    assert_eq!(shown.len(), 3);
 }

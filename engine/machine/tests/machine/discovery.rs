@@ -1,13 +1,16 @@
 //! Agents that discover their tools: what requests offer, and how their lengths are counted.
 
+use baton_machine::Run;
 use baton_types::call::ModelCall;
-use baton_types::entry::Entry;
-use baton_types::event::Outcome;
+use baton_types::entry::{Adoption, Entry};
+use baton_types::event::{Event, Outcome};
+use baton_types::id::{ContentHash, TaskId};
 use baton_types::limits::Limits;
 use baton_types::model::{ModelRequest, ModelTurn};
+use baton_types::principal::Principal;
 use serde_json::json;
 
-use crate::support::jobs::JobDraft;
+use crate::support::jobs::{AgentDraft, JobDraft, ToolDraft};
 use crate::support::script::{Answer, Prompted};
 use crate::support::{Sim, agent, ask, call, function, handoff, job, note, route, says, turn};
 
@@ -71,4 +74,77 @@ fn a_question_begins_with_what_its_master_was_described() {
     assert!(question.is_question);
     assert_eq!(offered(&question), ["describe", "handoff", "look"], "no delegation in a question");
     assert_eq!(offered(&sim.request("0")), ["describe", "handoff", "look"]);
+}
+
+#[test]
+fn a_fork_of_the_conversation_to_another_agent_has_no_described_tools() {
+    let schema = json!({"type": "object", "properties": {"x": {"type": "string", "description": "x".repeat(SCHEMA)}}});
+    let agents = [agent("root", "work describe route_to_child").discovers(), agent("child", "")];
+    let draft = job(agents).tools([
+        function("work").input(schema),
+        note("describe").describing(),
+        ToolDraft::route("child").forks_context(),
+    ]);
+    let sim = Sim::new(&draft)
+        .agent("root", [describe("work"), turn([route("child", "Go on.")]), turn([handoff("done")])])
+        .agent("child", [turn([handoff("child")])])
+        .start();
+    sim.assert_over();
+    assert_eq!(offered(&sim.request("0/2.1")), ["handoff"]);
+    let length = sim.run.task(&"0/2.1".into()).unwrap().context_tokens;
+    assert!(length < (SCHEMA / 4) as u64, "{length}");
+}
+
+#[test]
+fn an_adoption_counts_what_described_tools_are_now() {
+    let draft = |bytes: usize| {
+        let schema = json!({"type": "object", "properties": {"x": {"type": "string", "description": "x".repeat(bytes)}}});
+        job([agent("root", "work hold describe").discovers()]).tools([
+            function("work").input(schema),
+            function("hold"),
+            note("describe").describing(),
+        ])
+    };
+    let turns = [describe("work"), turn([call("hold", "a")])];
+    let sim = Sim::new(&draft(400)).agent("root", turns).holding("hold").start();
+    let mut run = sim.fold();
+    let adoption = Adoption::of(ContentHash::of(b"other configs"));
+    run.know_configs(adoption.configs, draft(800).build());
+    let by = Principal::person("ada");
+    run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by }).unwrap();
+    let length = |run: &Run| run.task(&TaskId::root()).unwrap().context_tokens;
+    assert_eq!(length(&run), length(&sim.run) + 100);
+}
+
+#[test]
+fn an_invalid_input_is_answered_with_the_schema_only_where_the_tool_may_be_unknown() {
+    let schema_of = |root: AgentDraft, tool: &str| {
+        let draft = job([root]).tools([function("work").input(json!({"type": "array"})), note("describe").describing()]);
+        let wrong = if tool == "handoff" { json!({}) } else { json!({"x": 1, "tools": 1}) };
+        let sim = Sim::new(&draft).agent("root", [turn([ModelCall::new(tool, wrong)]), turn([handoff("done")])]).start();
+        sim.assert_over();
+        sim.refusal("0/1.1").detail.value().get("input_schema").is_some()
+    };
+    let root = || agent("root", "work describe");
+    assert!(schema_of(root().discovers(), "work"));
+    assert!(!schema_of(root().discovers(), "handoff"), "every request offers it");
+    assert!(!schema_of(root().discovers(), "describe"), "every request offers it");
+    assert!(!schema_of(root(), "work"), "every request offers all tools");
+}
+
+#[test]
+fn a_description_has_the_definitions_that_requests_do_not_offer() {
+    let described = |root: AgentDraft, tools: &[&str]| {
+        let draft = job([root]).tools([function("work"), note("describe").describing()]);
+        let asked = ModelCall::new("describe", json!({"tools": tools}));
+        let sim = Sim::new(&draft).agent("root", [turn([asked]), turn([handoff("done")])]).start();
+        sim.assert_over();
+        sim.result("0/1.1").output.value()
+    };
+    let root = || agent("root", "work describe").discovers();
+    assert_eq!(described(root(), &["work"]), json!({"tools": [{"tool": "work"}]}));
+    assert_eq!(described(root(), &["work", "none"]), json!({"tools": [{"tool": "work"}], "unknown": ["none"]}));
+    let universal = described(root().universal(), &["work"]);
+    assert_eq!(universal["tools"][0]["description"], json!("What work does."));
+    assert!(universal["tools"][0]["input_schema"].is_object(), "{universal}");
 }

@@ -1,8 +1,9 @@
 //! Calls that a person approves with another input.
 
+use baton_machine::render::{Transcript, TranscriptStart};
 use baton_types::call::CallStatus;
 use baton_types::config::{Approver, EffectClass};
-use baton_types::entry::{CallApproved, Entry, InputChange, Notice};
+use baton_types::entry::{CallApproved, Entry, InputChange, Notice, Recorded};
 use baton_types::event::{Outcome, Refusal};
 use baton_types::id::CallId;
 use baton_types::json::Json;
@@ -140,4 +141,25 @@ fn an_agent_and_a_handoff_have_no_other_input() {
 
 fn handoff_of(result: Value) -> baton_types::call::ModelCall {
     call_with("handoff", json!({"result": result}))
+}
+
+#[test]
+fn the_newest_input_of_a_person_is_the_one_that_the_agent_is_told() {
+    let mut sim = asked(&careful(), call("delete", "all"));
+    sim.person_answers(QUESTION, with(json!({"x": "one"}))).unwrap();
+    sim.assert_over();
+    let Entry::TaskCreated(created) = &sim.timeline[1].entry else { panic!("the root is created second") };
+    let (agent, documents) = (&sim.configs.agents["root"], sim.run.documents());
+    let system = sim.request("0").system.clone();
+    let mut transcript = Transcript::new(TranscriptStart { agent, system, created, asker: None, documents, earlier: None });
+    for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
+        if let Entry::CallApproved(approved) = &recorded.entry {
+            // An earlier approval, of a definition that has changed since.
+            let earlier = CallApproved { input: Some(json!({"x": "two"}).into()), ..approved.clone() };
+            transcript.apply(&Recorded { entry: Entry::CallApproved(earlier), ..recorded.clone() }, documents);
+        }
+        transcript.apply(recorded, documents);
+    }
+    let sent = sim.request("0").messages.clone();
+    assert_eq!(transcript.messages()[..sent.len()], sent[..]);
 }

@@ -457,3 +457,45 @@ fn a_cancelled_task_ends_its_inner_calls_with_it() {
     }
     assert!(sim.pending.is_empty());
 }
+
+#[test]
+fn calls_that_code_waits_for_keep_no_later_one_from_beginning() {
+    let tools = "flow check wait ask_master route_to_worker";
+    let draft = job([agent("root", tools), agent("worker", "")]).tools([
+        function("flow").effect(EffectClass::Pure).calls(&["*"]),
+        function("check").effect(EffectClass::Pure).approved_by(Approver::Person),
+        function("wait").effect(EffectClass::Keyed).suspending(),
+    ]);
+    for (asked, approved, suspended) in (0..125).map(|number| (number / 25, number / 5 % 5, number % 5)) {
+        let mut sim = begun_in(&draft, [call("flow", "a")]).holding("wait");
+        for number in 0..asked {
+            sim.makes("0/1.1", &format!("q{number}"), ask("which?")).unwrap();
+        }
+        for number in 0..approved {
+            sim.makes("0/1.1", &format!("c{number}"), call("check", &number.to_string())).unwrap();
+        }
+        for number in 0..suspended {
+            sim.makes("0/1.1", &format!("w{number}"), call("wait", &number.to_string())).unwrap();
+            sim.suspended(&format!("0/1.1:w{number}"), Suspension { until: None, output: None });
+        }
+        sim.makes("0/1.1", "d", route("worker", "now")).unwrap();
+        let begun = sim.given_to_code().last() == Some(&("0/1.1:d", CallStatus::Success));
+        assert!(begun, "beside {asked} questions, {approved} approvals and {suspended} suspended calls");
+        sim.cancel("0").unwrap();
+        sim.assert_over();
+    }
+}
+
+#[test]
+fn inner_calls_count_towards_the_limit_of_their_agent() {
+    let limits = Limits { calls: Some(3), ..Limits::default() };
+    let draft = job([agent("root", "flow look").limits(limits)])
+        .tools([function("flow").effect(EffectClass::Pure).calls(&["*"]), function("look").effect(EffectClass::Pure)]);
+    let mut sim = Sim::new(&draft).agent("root", [turn([call("flow", "a")]), turn([handoff("done")])]).holding("flow").start();
+    for name in ["1", "2", "3"] {
+        sim.makes("0/1.1", name, call("look", name)).unwrap();
+    }
+    assert_eq!(sim.refusals(), [("0/1.1:3", ErrorCode::LimitReached)]);
+    sim.release("flow");
+    sim.assert_over();
+}

@@ -7,6 +7,7 @@ use baton_types::document::DocumentRef;
 use baton_types::event::{Outcome, Produced};
 use baton_types::id::TaskId;
 use baton_types::json::Json;
+use baton_types::limits::Limits;
 use serde_json::{Value, json};
 
 use crate::support::script::{then, to_user};
@@ -129,5 +130,30 @@ fn the_document_of_an_output_holds_all_of_it() {
         assert_eq!(&*bytes, content.as_bytes());
         assert_eq!(kept.content, measure(&kept.path, content.as_bytes(), None));
         assert_eq!(kept.path.as_str().rsplit_once('.').map(|(_, ending)| ending), Some(ending));
+    }
+}
+
+#[test]
+fn an_output_over_the_result_limit_is_kept_if_the_code_had_made_calls() {
+    // The text has two quotes.
+    for (calls, bytes, expected) in [
+        (true, 998, Some(false)),
+        (true, 997, Some(false)),
+        (true, 999, Some(true)),
+        (true, 5_000, Some(true)),
+        (false, 998, Some(false)),
+        (false, 999, None),
+    ] {
+        let work = if calls { function("work").calls(&["*"]) } else { function("work") };
+        let limits = Limits { result_bytes: Some(1_000), ..Limits::default() };
+        let draft = job([agent("root", "work").limits(limits)]).tool(work);
+        let sim = Sim::new(&draft)
+            .agent("root", [turn([then(call("work", "a"), AfterExecution::Terminate)]), turn([handoff("done")])])
+            .tool("work", move |_| long_output("work", json!("x".repeat(bytes))))
+            .start();
+        sim.assert_over();
+        let result = sim.result("0/1.1");
+        let kept = (result.status == CallStatus::Success).then(|| result.output.kept().is_some());
+        assert_eq!(kept, expected, "{bytes} bytes of code that makes calls: {calls}");
     }
 }

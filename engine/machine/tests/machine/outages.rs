@@ -4,7 +4,7 @@ use expect_test::expect;
 use std::time::Duration;
 
 use baton_types::call::{CallError, CallStatus, ErrorCode};
-use baton_types::entry::{Entry, Waited};
+use baton_types::entry::{ControlAction, Entry, Waited};
 use baton_types::event::Event;
 use baton_types::id::TaskId;
 use baton_types::limits::Limits;
@@ -123,4 +123,30 @@ fn a_failure_that_was_not_charged_costs_nothing() {
         sim.assert_over();
         assert_eq!(settled(&sim)[0] == 0, uncharged);
     }
+}
+
+#[test]
+fn no_more_time_is_waited_than_was_worked() {
+    let mut sim = Sim::new(&job([agent("root", "")])).agent("root", [turn([handoff("done")])]);
+    sim.begin(Vec::new());
+    sim.now = sim.now.plus(Duration::from_secs(2));
+    let waited = Waited {
+        provider: "far".to_owned(),
+        reason: "it does not answer".to_owned(),
+        milliseconds: 3_600_000,
+        run_milliseconds: 3_600_000,
+        stops: false,
+        uncharged: false,
+    };
+    sim.event(Event::ModelWaited { task: TaskId::root(), turn: 1, waited }).unwrap();
+    let recorded = sim.entries().find_map(|entry| match entry {
+        Entry::Control(control) => match &control.action {
+            ControlAction::Waited(waited) => Some((waited.milliseconds, waited.run_milliseconds)),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(recorded, Some((2_001, 2_001)), "a process has another clock than the one before");
+    sim.settle();
+    sim.assert_over();
 }

@@ -463,3 +463,60 @@ fn an_agent_is_shown_what_it_said_itself_and_nothing_that_it_did_not_say() {
     let expected = ["items text call", "items call", "text call", "call"];
     assert_eq!(spoken.map(kinds).collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn what_waits_for_the_next_request_weighs_too() {
+    let long = "x".repeat(4_000);
+    let draft = job([agent("root", "route_to_child route_to_slow"), agent("child", ""), agent("slow", "work")])
+        .tools([function("work"), crate::support::jobs::ToolDraft::route("child").in_background()]);
+    let begin = call_with("route_to_child", json!({"request": long, "wait": false}));
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([begin, route("slow", "a")]), turn([handoff("done")])])
+        .agent("slow", [turn([call("work", "a")]), turn([handoff("slow")])])
+        .agent("child", [turn([handoff(long)])])
+        .holding("work")
+        .start();
+    sim.release("work");
+    sim.assert_over();
+    let created = |wanted: &str| {
+        let created =
+            sim.entries().filter_map(|entry| if let Entry::TaskCreated(created) = entry { Some(created) } else { None });
+        created.into_iter().find(|created| created.task.as_str() == wanted).expect("it was created")
+    };
+    let begun = |task: &str, agent: &str| {
+        let (agent, documents) = (&sim.configs.agents[agent], sim.run.documents());
+        let (created, system) = (created(task), Arc::from(""));
+        Transcript::new(TranscriptStart { agent, system, created, asker: None, documents, earlier: None })
+    };
+    assert!(begun("0/1.1", "child").weight() > 4_000, "the request");
+    let mut root = begun("0", "root");
+    let mut grown = Vec::new();
+    for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&TaskId::root())) {
+        let before = root.weight();
+        root.apply(recorded, sim.run.documents());
+        if matches!(recorded.entry, Entry::TaskReported(_)) {
+            grown.push(root.weight() - before);
+        }
+    }
+    assert!(matches!(grown[..], [grown] if grown > 4_000), "the result of a background task: {grown:?}");
+}
+
+#[test]
+fn long_questions_and_answers_on_its_behalf_are_shown_by_their_beginnings() {
+    // A text as JSON has two quotes.
+    for (question, answer) in [(500, 498), (501, 499), (800, 2_000)] {
+        let sim = Sim::new(&two_agents())
+            .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
+            .agent("child", [turn([ask(&"q".repeat(question))]), turn([handoff("child")])])
+            .answers("root", [turn([handoff("a".repeat(answer))])])
+            .start();
+        sim.assert_over();
+        let request = sim.request("0");
+        let mut parts = request.messages.iter().flat_map(|message| &message.parts);
+        let said = parts.find_map(|part| if let Part::Result { said, .. } = part { Some(said.clone()) } else { None }).unwrap();
+        let shown_question = if question > 500 { format!("{}…", "q".repeat(500)) } else { "q".repeat(question) };
+        let shown_answer = if answer > 498 { format!("\"{}…", "a".repeat(499)) } else { "a".repeat(answer) };
+        assert_eq!((said[0].question.as_str(), said[0].answer.value()), (shown_question.as_str(), json!(shown_answer)));
+        assert_eq!(sim.finished("0/1.1").said[0].question.len(), question, "the timeline has all of it");
+    }
+}

@@ -1,12 +1,14 @@
 //! Requests in universal invocation: the ids of a model's calls (`requestId`) make them safe to repeat.
 
 use baton_types::call::{CallError, CallStatus, ErrorCode, ModelCall};
-use baton_types::entry::Entry;
-use baton_types::event::Outcome;
+use baton_types::entry::{Adoption, Entry};
+use baton_types::event::{Event, Outcome};
+use baton_types::id::{ContentHash, TaskId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::message::Part;
 use baton_types::model::ModelTurn;
+use baton_types::principal::Principal;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
@@ -188,4 +190,30 @@ fn a_crash_after_the_first_result_changes_nothing() {
     }
     sim.assert_over();
     assert_eq!(sim.finished("0/2.1").result_of.as_ref().unwrap().as_str(), "0/1.1");
+}
+
+#[test]
+fn calls_are_numbered_from_the_first_one_in_universal_invocation() {
+    let tools = || [function("work"), function("look")];
+    let sim = Sim::new(&job([agent("root", "work look")]).tools(tools()))
+        .agent("root", [turn([call("work", "a"), call("work", "b")])])
+        .holding("work")
+        .start();
+    let mut run = sim.fold();
+    let adoption = Adoption::of(ContentHash::of(b"other configs"));
+    run.know_configs(adoption.configs, worker().build());
+    let by = Principal::person("ada");
+    let mut entries = Vec::new();
+    let mut handle = |event| entries.extend(run.handle(sim.now, event).unwrap().entries);
+    handle(Event::Adopted { adoption, documents: Vec::new(), by });
+    for call in ["0/1.1", "0/1.2"] {
+        handle(Event::CallReturned { call: call.into(), outcome: Outcome::success(json!("worked")) });
+    }
+    let (task, request) = (TaskId::root(), ContentHash::of(b"any"));
+    handle(Event::ModelAnswered { task, turn: 2, request, answer: turn([call("look", "c")]), recorded: None });
+    let named = entries.iter().find_map(|recorded| match &recorded.entry {
+        Entry::ModelAnswered(answered) => Some(answered.calls[0].provider_id.clone()),
+        _ => None,
+    });
+    assert_eq!(named, Some(Some("look-1".to_owned())));
 }

@@ -239,3 +239,26 @@ fn what_comes_late_from_code_that_is_suspended_changes_nothing() {
     sim.delivered("0/1.1", Outcome::success(json!({}))).unwrap();
     sim.assert_over();
 }
+
+#[test]
+fn a_cancelled_task_waits_for_no_delivery() {
+    let agents = [
+        agent("root", "route_to_team route_to_asker"),
+        agent("team", "route_to_child"),
+        agent("child", "wait"),
+        agent("asker", "ask_master").asks_a_person(),
+    ];
+    let mut sim = Sim::new(&job(agents).tool(function("wait").effect(EffectClass::Keyed).suspending()))
+        .agent("root", [turn([route("team", "a"), route("asker", "b")]), turn([handoff("done")])])
+        .agent("team", [turn([route("child", "a")])])
+        .agent("child", [turn([call("wait", "a")])])
+        .agent("asker", [turn([ask("which?")]), turn([handoff("asked")])])
+        .holding("wait")
+        .start();
+    sim.suspended("0/1.1/1.1/1.1", for_a_delivery());
+    assert!(!sim.run.waits_only_for_people(), "a delivery may come");
+    sim.cancel("0/1.1").unwrap();
+    assert!(sim.run.waits_only_for_people(), "the question is all that is left");
+    sim.person_answers("0/1.2/1.1", json!("this")).unwrap();
+    sim.assert_over();
+}

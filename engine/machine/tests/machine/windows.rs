@@ -11,12 +11,12 @@ use baton_proof::sim::Work;
 use baton_types::entry::{Compacted, Entry, ModelRequested, Notice};
 use baton_types::event::Outcome;
 use baton_types::limits::{LimitKind, Limits};
-use baton_types::message::{Part, Role};
+use baton_types::message::{Part, Role, request_tokens};
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
 use crate::support::script::{Answer, Prompted};
-use crate::support::{Sim, agent, call, function, handoff, job, says, turn};
+use crate::support::{Sim, agent, call, function, handoff, job, says, turn, write};
 
 /// The most tokens of an answer here.
 const OUTPUT: u64 = 100;
@@ -175,6 +175,9 @@ impl Rule {
             None => self.digest(dropped),
         };
         assert_eq!(compacted.summary_tokens, expected, "{compacted:?}");
+        assert!(compacted.summary.is_none() || expected < dropped, "a summary is shorter than what it replaces: {compacted:?}");
+        self.meet(compacted.summary.is_some() && expected + 1 == dropped, "the longest summary");
+        self.meet(asked.is_some() && compacted.summary.is_none(), "a summary that was too long");
         self.meet(compacted.through_turn < self.compacted_at, "a turn that stays twice");
         (self.compacted_at, self.most_bytes) = (self.turns, 4 * (compacted.summary_tokens - FRAME));
         (self.digests, self.was_cut) = (self.digests + 1, self.is_cut);
@@ -287,9 +290,43 @@ fn older_turns_give_way_by_the_rule_whatever_the_results_are() {
             met.append(&mut holds(works(&worker(1_500, true), results, "word".to_owned()), 1_500, true, || false).met);
         }
     }
+    // Summaries one token longer from run to run.
+    for words in 250..350 {
+        let sim = works(&worker(1_500, true), vec![300, 700], "word".repeat(words));
+        met.append(&mut holds(sim, 1_500, true, || false).met);
+    }
     let edges = ["the bound", "the window", "half of the window", "a tenth of the window", "the least that gives way"];
-    let kinds = ["room for asking", "a digest that was cut", "a second digest that is whole", "a turn that stays twice"];
+    let kinds = [
+        "room for asking",
+        "a digest that was cut",
+        "a second digest that is whole",
+        "a turn that stays twice",
+        "the longest summary",
+        "a summary that was too long",
+    ];
     for edge in edges.into_iter().chain(kinds) {
         assert!(met.contains(edge), "{edge} was never met: {met:?}");
     }
+}
+
+#[test]
+fn the_documents_of_a_request_count_after_older_turns_were_replaced() {
+    let (window, document) = (4_000, 1_200);
+    let mut turns = 0;
+    let sim = Sim::new(&worker(window, false))
+        .agent_with("root", move |prompted| {
+            assert!(request_tokens(prompted.request) + OUTPUT < window, "{} in a turn", request_tokens(prompted.request));
+            turns += 1;
+            Ok(turn([if turns <= 30 { call("work", &format!("{turns} {}", "x".repeat(1_000))) } else { handoff("done") }]))
+        })
+        .tool("work", |_| Outcome::success(json!("ok")))
+        .start_with(vec![write("a.md", &"word".repeat(document))]);
+    sim.assert_over();
+    let left =
+        sim.entries().filter_map(|entry| if let Entry::Compacted(left) = entry { Some(left.context_tokens) } else { None });
+    let left: Vec<u64> = left.collect();
+    assert!(left.len() > 2 && left.iter().all(|left| *left > document as u64), "{left:?}");
+    let shown = |part: &Part| matches!(part, Part::Document(version) if version.path.as_str() == "a.md");
+    assert_eq!(sim.request("0").messages[0].parts.iter().filter(|part| shown(part)).count(), 1, "the request stays as it was");
+    assert_eq!(limit_of_root(&sim), None);
 }
