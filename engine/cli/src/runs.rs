@@ -91,7 +91,7 @@ pub(crate) fn session_text(runs: &[RunRecord], session: &[&RunRecord]) -> String
     for run in session {
         let before = continued(runs, run).map(|before| before.id.as_str());
         match before {
-            Some(before) if last != Some(before) => text.push_str(&format!(", {before} → ")),
+            Some(before) if last != Some(before) => text.extend([", ", before, " → "]),
             Some(_) => text.push_str(" → "),
             None => {}
         }

@@ -452,7 +452,9 @@ impl Transcript {
         }
         if !self.received.is_empty() {
             let mut received = std::mem::take(&mut self.received);
-            received.iter_mut().for_each(|part| left_out.shorten(part));
+            for part in &mut received {
+                left_out.shorten(part);
+            }
             let mut parts: Vec<Part> = received.into_iter().filter_map(|part| self.fitting(part, &left_out)).collect();
             parts.extend(bundle.take().map(Part::Pointer));
             if !parts.is_empty() {
