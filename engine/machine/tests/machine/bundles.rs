@@ -1,4 +1,4 @@
-//! What a request leaves out of new content, to the token: no more than its window demands.
+//! The content that a request leaves out, to the token, when its window has no room.
 
 use std::collections::BTreeSet;
 
