@@ -72,7 +72,7 @@ pub(crate) fn close(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
 
 /// Closes every unfinished task below `task` in one entry.
 fn close_below(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
-    let below = draft.run.graph.live_below(task);
+    let below = live_below(draft, task);
     if below.is_empty() {
         return;
     }
@@ -84,9 +84,14 @@ fn close_below(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
         close_unknown(draft, *below, reason);
     }
     // Those results may have closed tasks. Callees come before callers, so that no task outlives one that waits for it.
-    let below = draft.run.graph.live_below(task);
+    let below = live_below(draft, task);
     let tasks = below.iter().rev().map(|below| draft.id(*below)).collect();
     draft.push(Entry::SubtreeClosed(SubtreeClosed { task: draft.id(task), reason: reason.to_owned(), tasks }));
+}
+
+/// Returns the unfinished tasks below `task`, callers before callees.
+fn live_below(draft: &Draft<'_>, task: TaskIndex) -> Vec<TaskIndex> {
+    draft.run.graph.live_below(task)
 }
 
 /// Stops everything that runs for `task`. An open request is settled at its worst case, since its usage cannot become known.
