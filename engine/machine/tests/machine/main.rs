@@ -47,6 +47,7 @@ mod requests;
 mod retries;
 mod suspended;
 mod turns;
+mod unknown;
 mod walk;
 mod windows;
 
