@@ -268,7 +268,7 @@ impl<'g> State<'g> {
         let Some(failed) = self.failed.filter(|_| continue_on_error != Some(true)) else { return Ok(()) };
         let id = &self.graph.steps[failed].id;
         let mut detail = json!({"step": id, "executionOrder": self.ids(&self.ended)});
-        // What the other steps did is not undone.
+        // The effects of the other steps remain.
         let results = self.results();
         if serde_json::to_string(&results).is_ok_and(|text| text.len() <= MAX_OUTPUTS_IN_ERROR) {
             detail["results"] = Value::Object(results);
