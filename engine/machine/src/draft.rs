@@ -3,7 +3,6 @@
 //!
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
-use baton_types::config::EffectClass;
 use baton_types::entry::{Conflict, Output};
 use smallvec::SmallVec;
 
@@ -275,7 +274,7 @@ impl Draft<'_> {
     /// its outcome is unknown.
     pub(super) fn stopped(&self, call: CallAt, error: CallError) -> Arc<CallResult> {
         let open = self.call(call);
-        if open.is_running() && open.is_function() && self.tool(call).effect == EffectClass::AtMostOnce {
+        if open.is_running() && open.is_function() && self.tool(call).effect.acts_each_time() {
             return unknown_outcome(Some(&error.message)).into();
         }
         open.with_attempts(CallResult::error(CallStatus::Cancelled, error))

@@ -155,6 +155,11 @@ impl Run {
         &self.shared
     }
 
+    /// Lets no request and no function call begin any more: the process is about to release the run.
+    pub fn hold(&mut self) {
+        self.shared.releasing = true;
+    }
+
     /// Returns the moment of the next deadline, attempt or end of a suspension. The shell sends [`Event::TimePassed`] then.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let deadline = self.shared.deadlines.first().map(|(at, _)| *at);

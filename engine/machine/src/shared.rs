@@ -24,6 +24,8 @@ pub struct Shared {
     pub documents: Documents,
     /// Whether a person paused the run.
     pub paused: bool,
+    /// Whether the process that owns the run is about to release it. Not on the timeline.
+    pub releasing: bool,
     /// Turns asked for in the whole run.
     pub turns: u32,
     /// Tasks that have not ended and that an agent holds; each has its last turn set aside.
@@ -70,6 +72,13 @@ pub struct Shared {
     pub has_programs: bool,
     /// Whether a task or the run has a limit of tokens or money, so that reservations above a task must be kept.
     pub has_budgets: bool,
+}
+
+impl Shared {
+    /// Whether no request and no function call begins.
+    pub const fn is_held(&self) -> bool {
+        self.paused || self.releasing
+    }
 }
 
 /// The amounts that the earlier runs of a session used.

@@ -69,7 +69,7 @@ pub struct Task {
     pub(super) extras: Option<Box<Extras>>,
 }
 
-/// A call of an `at_most_once` tool that ended before its code reported whether it took effect.
+/// A call, of a tool that acts each time, that ended before its code reported whether it took effect.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UnknownCall {
     pub(super) call: CallId,

@@ -54,15 +54,21 @@ impl Run {
     fn interrupted_below(&self, task: TaskIndex) -> Vec<UnknownCall> {
         let below = self.graph.live_below(task);
         let calls = below.iter().flat_map(|task| self.graph[*task].calls());
-        let unknown = calls.filter(|call| call.stage == CallStage::Doubt || self.is_interrupted(&call.id));
+        let acts = |call: &&OpenCall| call.stage == CallStage::Doubt || self.runs_as(&call.id, EffectClass::acts_each_time);
+        let unknown = calls.filter(acts);
         unknown.map(|call| UnknownCall { call: call.id.clone(), tool: ToolId::new(call.asked.tool.as_str()) }).collect()
     }
 
     /// Whether `call` is running and must not be repeated. Without its process it is interrupted.
     pub fn is_interrupted(&self, call: &CallId) -> bool {
+        self.runs_as(call, |effect| effect == EffectClass::AtMostOnce)
+    }
+
+    /// Whether the code of `call` is running, and `is` holds for the effect class of its tool.
+    fn runs_as(&self, call: &CallId, is: impl FnOnce(EffectClass) -> bool) -> bool {
         let open = self.task(&call.task()).and_then(|task| task.call(call));
         let tool = open.filter(|open| open.is_running() && open.is_function()).map(|open| open.asked.tool.as_str());
-        tool.and_then(|tool| self.configs.tools.get(tool)).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce)
+        tool.and_then(|tool| self.configs.tools.get(tool)).is_some_and(|tool| is(tool.effect))
     }
 
     /// Returns the call above `call` that is interrupted without its process, by whose end `call` ends too.
@@ -107,7 +113,7 @@ pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
     if !says_nothing || !entry.tool_type.behavior().runs_code {
         return;
     }
-    if run.configs.tools.get(&entry.tool).is_some_and(|tool| tool.effect != EffectClass::AtMostOnce) {
+    if run.configs.tools.get(&entry.tool).is_some_and(|tool| !tool.effect.acts_each_time()) {
         return;
     }
     let holders: Vec<TaskIndex> = run.graph.upwards(task).collect();
@@ -115,6 +121,12 @@ pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
         let unknown = UnknownCall { call: entry.call.clone(), tool: entry.tool.clone() };
         run.graph[holder].extras.get_or_insert_default().unknown.push(unknown);
     }
+}
+
+/// Returns the result of a call that took effect and whose output is lost, as `note` says. Its status lets nothing repeat it.
+pub(super) fn without_output(note: &str) -> CallResult {
+    let message = format!("the call was interrupted; it took effect, and it is not repeated ({note})");
+    CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
 }
 
 /// Returns the result of a call whose effect is not known.

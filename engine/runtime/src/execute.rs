@@ -237,7 +237,10 @@ impl Execution {
             Ok(CodeEnd::Panicked(message)) => {
                 failed(ErrorCode::Panicked, &format!("the tool's code panicked: {}", secrets.scrubbed(&message)))
             }
-            Err(late) => CallEnd::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)),
+            Err(late) => {
+                let doubt = if self.tool.effect.acts_each_time() { "; it may have taken effect" } else { "" };
+                CallEnd::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, format!("{late}{doubt}")))
+            }
         }
     }
 }

@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use baton_config::Sources;
-use baton_runtime::{Engine, FollowUp, InitialDocument};
+use baton_runtime::{Engine, FollowUp};
 use baton_types::entry::RunStarted;
-use baton_types::path::DocumentPath;
 use clap::Args;
 
-use super::fork::{edit, written};
-use crate::app::{Ending, builder, complete, finish, run_failure, text_or_stdin};
+use crate::app::{Ending, builder, complete, document, finish, run_failure, text_or_stdin};
 use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
@@ -28,9 +26,9 @@ pub(crate) struct ContinueArgs {
     run: String,
     /// The next request for the agent of the job, or - to read it from standard input
     request: String,
-    /// Write FILE as the document PATH, and attach it to the request. May be repeated
-    #[arg(long = "document", value_name = "PATH=FILE", value_parser = edit)]
-    documents: Vec<(DocumentPath, String)>,
+    /// File to attach to the request. It is put into the workspace at PATH [default: the file's name]. May be repeated
+    #[arg(long = "document", value_name = "FILE[=PATH]")]
+    documents: Vec<String>,
     /// Model for all agents: the name of a model in the job, PROVIDER:MODEL, or `person`
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -54,8 +52,7 @@ pub(crate) async fn run(args: ContinueArgs, place: &Place) -> Result<Exit, Failu
         Some(started) if !args.keep_configs => configs(&engine, started, place).await?,
         _ => (None, Vec::new()),
     };
-    let documents: Result<Vec<InitialDocument>, Failure> =
-        args.documents.iter().map(|(path, file)| written(place, path, file)).collect();
+    let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
     let out = args.ending.target(place)?;
     let changed = if changes.is_empty() { String::new() } else { format!("; configs have changed: {}", changes.join(", ")) };
     let follow_up = FollowUp {
@@ -63,7 +60,7 @@ pub(crate) async fn run(args: ContinueArgs, place: &Place) -> Result<Exit, Failu
         sources,
         changes,
         model: args.model,
-        documents: documents?,
+        documents,
         run: None,
     };
     let interruptions = Interruptions::catch()?;

@@ -74,7 +74,7 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 }
 
 /// Parses `PATH=FILE`.
-pub(super) fn edit(text: &str) -> Result<(DocumentPath, String), String> {
+fn edit(text: &str) -> Result<(DocumentPath, String), String> {
     let (path, file) = text.split_once('=').ok_or("expected PATH=FILE")?;
     Ok((DocumentPath::parse(path).map_err(|error| error.to_string())?, file.to_owned()))
 }
@@ -144,7 +144,7 @@ impl ForkArgs {
 }
 
 /// Reads the document at `path` from `file`.
-pub(super) fn written(place: &Place, path: &DocumentPath, file: &str) -> Result<InitialDocument, Failure> {
+fn written(place: &Place, path: &DocumentPath, file: &str) -> Result<InitialDocument, Failure> {
     let file = place.current.join(file);
     let content = read_document(&file).map_err(|error| Failure::file(&file, error))?;
     Ok(InitialDocument::new(path.clone(), content))

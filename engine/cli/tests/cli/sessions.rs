@@ -97,14 +97,14 @@ fn the_workspace_and_the_present_configs_hold_in_the_new_run() {
     folder.write("notes.txt", "Three lines.\n");
     let agent = folder.read("writing/agents/worker.json");
     folder.write("writing/agents/worker.json", agent.replace("An agent for a test.", "Another agent."));
-    let attached = ["continue", &run, "Again.", "--document", "notes.txt=notes.txt"];
+    let attached = ["continue", &run, "Again.", "--document", "notes.txt=in/notes.txt"];
     let ran = folder.baton(&attached).exits(0).tells("configs have changed: agents/worker.json");
     ran.tells("2 agents · 2 tasks");
     let next = folder.last_run();
     let documents = folder.baton(&["doc", "ls", &next]).exits(0);
-    documents.says("out/page.md").says("notes.txt").says("source.csv");
+    documents.says("out/page.md").says("in/notes.txt").says("source.csv");
     let shown = folder.baton(&["show", &next, "--task", "1"]).exits(0);
-    shown.says("attached    notes.txt v1");
+    shown.says("attached    in/notes.txt v1");
     folder.baton(&["continue", &run, "Again.", "--keep-configs"]).exits(0);
     let kept = folder.baton(&["timeline", "@last"]).exits(0);
     kept.says("continued by").says("no changes");

@@ -59,7 +59,7 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
     let running = running.map(|(index, _)| CallAt { task, index });
     let (lost, resumed): (Vec<_>, Vec<_>) = running.partition(|call| recovery == Recovery::AfterCrash && is_lost(draft, *call));
     // The others end with the code that made them. Calls that they made are behind them, and are first here.
-    let in_doubt = lost.into_iter().rev().filter(|call| draft.tool(*call).effect == EffectClass::AtMostOnce);
+    let in_doubt = lost.into_iter().rev().filter(|call| draft.tool(*call).effect.acts_each_time());
     let steps: Vec<_> = in_doubt
         .map(|call| Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None })
         .chain(resumed.into_iter().map(|call| Step::Resume { call, recovery }))

@@ -20,7 +20,7 @@ use baton_types::entry::{CallApproved, QuestionOpened};
 use crate::create;
 use crate::create::{Answerer, question_text};
 use crate::prelude::*;
-use crate::unknown::unknown_outcome;
+use crate::unknown::{unknown_outcome, without_output};
 
 /// Maximum number of characters of an input that a question about its call shows.
 const INPUT_SHOWN: usize = 10_000;
@@ -278,9 +278,11 @@ pub(crate) fn take_outcome(draft: &mut Draft<'_>, call: CallAt, result: &CallRes
     let note = told.get("note").and_then(Value::as_str);
     let result = match told.get("outcome").and_then(Value::as_str) {
         Some("done") => {
-            let lost =
-                || json!({"outcome": "done", "note": note.unwrap_or("the call took effect before a crash; its output is lost")});
-            CallResult::success(told.get("output").cloned().unwrap_or_else(lost))
+            let lost = note.unwrap_or("the call took effect before a crash; its output is lost");
+            let output = told.get("output").cloned().unwrap_or_else(|| json!({"outcome": "done", "note": lost}));
+            // Code that reads the output relies on its schema.
+            let has_form = draft.tool(call).output.as_ref().is_none_or(|schema| schema.check(&output).is_ok());
+            if has_form { CallResult::success(output) } else { without_output(lost) }
         }
         Some("not_done") => {
             let note = note.map(|note| format!(": {note}")).unwrap_or_default();

@@ -42,13 +42,29 @@ fn after(answer: Value) -> CallResult {
 fn the_answer_is_the_result_of_the_call() {
     let done = after(json!({"outcome": "done", "output": {"id": 7}}));
     assert_eq!((done.status, &*done.output.text()), (CallStatus::Success, r#"{"id":7}"#));
-    let without_output = after(json!({"outcome": "done"}));
-    assert_eq!((without_output.status, &without_output.output.value()["outcome"]), (CallStatus::Success, &json!("done")));
     let not_done = after(json!({"outcome": "not_done", "note": "the queue is empty"}));
     assert_eq!(not_done.status, CallStatus::Failed);
     assert!(not_done.error.unwrap().message.contains("the queue is empty"));
     let unknown = after(json!({"outcome": "unknown"}));
     assert_eq!((unknown.status, unknown.error.unwrap().code), (CallStatus::UnknownOutcome, ErrorCode::UnknownOutcome));
+}
+
+#[test]
+fn a_call_that_is_done_succeeds_without_its_output_only_if_nothing_is_promised_of_it() {
+    let without_output = after(json!({"outcome": "done", "note": "seen at the bank"}));
+    assert_eq!(without_output.status, CallStatus::UnknownOutcome, "code reads the id, and nothing repeats the call");
+    assert_eq!(
+        without_output.reason(),
+        "the call was interrupted; it took effect, and it is not repeated (seen at the bank)"
+    );
+    let draft = job([agent("root", "post")]).tools([function("post").effect(EffectClass::AtMostOnce).asks_what_became_of_it()]);
+    let mut sim = Sim::new(&draft).holding("post").agent("root", [turn([call("post", "a")]), turn([handoff("done")])]).start();
+    sim.crash();
+    sim.settle();
+    sim.person_answers("0/1.1/outcome", json!({"outcome": "done"})).unwrap();
+    sim.assert_over();
+    let done = sim.result("0/1.1");
+    assert_eq!((done.status, &done.output.value()["outcome"]), (CallStatus::Success, &json!("done")));
 }
 
 #[test]

@@ -47,7 +47,8 @@ fn a_failed_call_names_what_may_have_acted_below_its_delegations() {
     let named = json!(["strike (0/1.1:d/1.1)"]);
     let begun = |strike| delegating(EffectClass::Pure, strike, false);
     assert_eq!(failed(begun(EffectClass::AtMostOnce)), (CallStatus::UnknownOutcome, named.clone()));
-    assert_eq!(failed(begun(EffectClass::Keyed)), (CallStatus::Failed, json!(null)));
+    assert_eq!(failed(begun(EffectClass::Keyed)), (CallStatus::UnknownOutcome, named.clone()), "another call has another key");
+    assert_eq!(failed(begun(EffectClass::Idempotent)), (CallStatus::Failed, json!(null)));
     // A question about the outcome is open.
     let mut asked = delegating(EffectClass::Pure, EffectClass::AtMostOnce, true);
     asked.crash();

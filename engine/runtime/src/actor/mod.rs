@@ -293,7 +293,10 @@ impl Actor {
             }
             // A fault of the engine ends this process's work on the run, as a panic of the actor itself does.
             Message::Panicked(panic) => std::panic::resume_unwind(panic),
-            Message::Stop => self.work.stopping = true,
+            Message::Stop => {
+                self.work.stopping = true;
+                self.run.hold();
+            }
             Message::Tend => self.work.tended = true,
         }
     }

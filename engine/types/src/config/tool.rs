@@ -210,6 +210,13 @@ pub enum EffectClass {
     AtMostOnce,
 }
 
+impl EffectClass {
+    /// Whether a second call has the effect a second time. The idempotency key is one call's own, so it holds for `keyed` too.
+    pub const fn acts_each_time(self) -> bool {
+        matches!(self, Self::Keyed | Self::AtMostOnce)
+    }
+}
+
 /// The executor of a function tool.
 #[derive(Clone)]
 pub enum Executor {

@@ -299,7 +299,7 @@ impl Ledger {
                 format!("{id} was in doubt and has a result")
             });
             let ended = result.error.as_ref().is_some_and(|error| error.code == ErrorCode::Cancelled);
-            let acted = tool.effect == EffectClass::AtMostOnce && row.runs_code && started.is_some() && suspension.is_none();
+            let acted = tool.effect.acts_each_time() && row.runs_code && started.is_some() && suspension.is_none();
             self.rule(!(stopped && ended && acted), Invariant::NoEffectTwice, || {
                 format!("{id} was stopped while it worked, and its result does not say that its outcome is unknown")
             });

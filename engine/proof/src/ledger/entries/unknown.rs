@@ -1,7 +1,6 @@
 //! `no_effect_twice`, of calls whose effect is not known: each has a result that reports this, and each task above it names the call.
 
 use baton_types::call::CallStatus;
-use baton_types::config::EffectClass;
 use baton_types::entry::{CallFinished, TaskEnded};
 use baton_types::id::CallId;
 
@@ -12,7 +11,7 @@ impl Ledger {
     /// Notes a result that does not say whether the call took effect, on its task and on all above it.
     pub(super) fn note_unknown(&mut self, finished: &CallFinished) {
         let says_nothing = matches!(finished.result.status, CallStatus::UnknownOutcome | CallStatus::Timeout);
-        let may_act = finished.tool_type.behavior().runs_code && self.is_at_most_once(finished.tool.as_str());
+        let may_act = finished.tool_type.behavior().runs_code && self.acts_each_time(finished.tool.as_str());
         if says_nothing && may_act {
             self.each_from(&finished.task, |book| book.has_unknown = true);
         }
@@ -33,11 +32,11 @@ impl Ledger {
     /// Checks a call whose task is closed while it has no result: its code may not have acted.
     pub(super) fn check_closed_call(&mut self, id: &CallId) {
         let Some(call) = self.calls.get(id).filter(|call| !call.is_finished()) else { return };
-        let may_have_acted = (call.has_code() || call.is_doubtful()) && self.is_at_most_once(&call.tool);
+        let may_have_acted = (call.has_code() || call.is_doubtful()) && self.acts_each_time(&call.tool);
         self.rule(!may_have_acted, Invariant::NoEffectTwice, || format!("{id} may have acted, and no result reports it"));
     }
 
-    fn is_at_most_once(&self, tool: &str) -> bool {
-        self.tool(tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce)
+    fn acts_each_time(&self, tool: &str) -> bool {
+        self.tool(tool).is_some_and(|tool| tool.effect.acts_each_time())
     }
 }
