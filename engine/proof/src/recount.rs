@@ -23,8 +23,8 @@ pub(crate) struct Recount {
     refused: BTreeSet<CallId>,
     /// Results whose outputs were documents from the start.
     kept: BTreeSet<CallId>,
-    /// Documents that hold several results and records.
-    bundles: BTreeSet<DocumentRef>,
+    /// Documents that hold several results and records of a task, for which a request of that task had no room.
+    bundles: BTreeSet<(TaskId, DocumentRef)>,
     /// Tokens of the messages from people that no request of the task shows yet.
     unsent: BTreeMap<TaskId, u64>,
     requested: BTreeMap<TaskId, Requested>,
@@ -74,7 +74,8 @@ impl Recount {
                 }
             }
             Entry::ModelRequested(requested) => {
-                self.bundles.extend(requested.bundle.iter().map(|bundle| bundle.document.clone()));
+                let bundle = requested.bundle.as_ref().map(|bundle| (requested.task.clone(), bundle.document.clone()));
+                self.bundles.extend(bundle);
                 let sent: u64 = requested.steers.iter().map(|text| framed(text.len())).sum();
                 if let Some(unsent) = self.unsent.get_mut(&requested.task) {
                     *unsent -= sent;
@@ -136,7 +137,7 @@ impl Recount {
             Part::Notice(notice @ (Notice::InputChanged(_) | Notice::NotAccepted { .. })) => framed(notice.text().len()),
             Part::Notice(Notice::LimitsLeft(_)) => LIMITS_TOKENS,
             Part::Document(version) => record(version) + version.content.token_count,
-            Part::Pointer(version) if self.bundles.contains(&version.reference()) => RECORD_TOKENS,
+            Part::Pointer(version) if self.bundles.contains(&(task.clone(), version.reference())) => RECORD_TOKENS,
             Part::Pointer(version) | Part::Repeated(version) => record(version),
             Part::Conflict { .. } => framed(0),
             Part::Summary { .. } => self.summaries[task],

@@ -139,7 +139,8 @@ fn a_deadline_times_the_task_out_while_its_call_runs() {
 fn a_call_that_may_have_acted_has_an_unknown_outcome_when_its_task_ends() {
     let expected = [
         (EffectClass::Pure, CallStatus::Cancelled),
-        (EffectClass::Keyed, CallStatus::Cancelled),
+        (EffectClass::Idempotent, CallStatus::Cancelled),
+        (EffectClass::Keyed, CallStatus::UnknownOutcome),
         (EffectClass::AtMostOnce, CallStatus::UnknownOutcome),
     ];
     for (effect, expected) in expected {
