@@ -8,6 +8,7 @@ use baton_models::Model;
 use baton_runtime::{LoadedJob, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, NewRun, SqliteStore, Store, StoreError};
 use baton_types::entry::{ControlAction, Entry};
+use baton_types::id::TaskId;
 use baton_types::model::ModelTurn;
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
@@ -244,6 +245,37 @@ async fn stopping_waits_for_calls_that_must_not_be_repeated() {
     }
     assert_eq!(effects_of(handle.id().as_str()), [("0/1.1".to_owned(), 1), ("0/1.2".to_owned(), 1)]);
     assert_eq!(store.run(handle.id()).await.unwrap().unwrap().status, "completed");
+}
+
+#[tokio::test]
+async fn nothing_begins_while_a_run_stops() {
+    let gate = json!({"gate": {"type": "string", "description": "Where to wait.", "required": false}});
+    for (name, with_second) in [("quiet", false), ("queue", true)] {
+        let job = TestJob::new("solo", json!({}))
+            .agent_with("solo", &["strike", "handoff"], json!({"limits": {"parallel_calls": 1}}))
+            .tool("strike", gate.clone(), json!({"effect": "at_most_once"}))
+            .load();
+        let answers = model(move |_, turn, _| match (turn, with_second) {
+            (1, false) => calls(&[("strike", json!({"gate": name}))]),
+            (1, true) => calls(&[("strike", json!({"gate": name})), ("strike", json!({}))]),
+            _ => handoff("done", &[]),
+        });
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let engine = engine(Arc::clone(&store), &answers);
+        let handle = engine.start(job, StartOptions::default()).await.unwrap();
+        let gate = Gate::named(name);
+        gate.reached().await;
+        let (outcome, ()) = tokio::join!(handle.stop(), async { gate.open() });
+        assert!(matches!(outcome, RunOutcome::Stopped), "{}", name_of(&outcome));
+        let stopped = store.task_entries(handle.id(), &TaskId::root(), u64::MAX).await.unwrap();
+        let count = |wanted: fn(&Entry) -> bool| stopped.iter().filter(|recorded| wanted(&recorded.entry)).count();
+        assert_eq!(count(|entry| matches!(entry, Entry::ModelRequested(_))), 1, "{name}: no request is reserved");
+        assert_eq!(count(|entry| matches!(entry, Entry::CallStarted(_))), 1, "{name}");
+        let finished = finish(&engine, &engine.resume(handle.id()).await.unwrap()).await;
+        let requests = finished.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_)));
+        assert_eq!(requests.count(), 2, "{name}: no request is made again");
+        assert_eq!(finished.result, json!({"summary": "done"}), "{name}");
+    }
 }
 
 #[tokio::test]
