@@ -16,7 +16,7 @@ use baton_types::principal::Principal;
 use futures_util::StreamExt;
 use serde_json::json;
 
-use crate::support::{Finished, TestJob, call_result, calls, engine, finish, handoff, model, workspace};
+use crate::support::{Finished, TestJob, call_error, call_result, calls, engine, finish, handoff, model, workspace};
 
 const BRANCHES: usize = 9;
 const LEAVES: usize = 10;
@@ -202,6 +202,27 @@ async fn a_fork_never_repeats_an_effect_unless_it_may() {
     let all = ForkOptions { effects: ForkedEffects::All, ..ForkOptions::default() };
     let (_, again) = forked(&engine, &id, all).await;
     assert_eq!((again.status, paid("ann Bo")), ("success", 2));
+}
+
+#[tokio::test]
+async fn a_fork_says_that_its_original_stopped_a_call() {
+    let gate = json!({"gate": {"type": "string", "description": "Where to wait.", "required": false}});
+    let job = TestJob::new("solo", json!({}))
+        .agent_with("solo", &["strike", "handoff"], json!({"limits": {"deadline_seconds": 1}}))
+        .tool("strike", gate, json!({"effect": "idempotent"}))
+        .load();
+    let answers = model(|_, turn, _| match turn {
+        1 => calls(&[("strike", json!({"gate": "a call that its original stops"}))]),
+        _ => handoff("done", &[]),
+    });
+    let engine = engine(Arc::new(MemoryStore::default()), &answers);
+    let handle = engine.start(job, StartOptions::default()).await.unwrap();
+    let original = finish(&engine, &handle).await;
+    assert_eq!(call_result(&original.entries, "0/1.1"), "cancelled cancelled");
+    let (_, fork) = forked(&engine, handle.id(), ForkOptions::default()).await;
+    assert_eq!(call_result(&fork.entries, "0/1.1"), "failed effect_not_allowed");
+    let error = call_error(&fork.entries, "0/1.1");
+    assert!(error.contains(&format!("run {} stopped this call before it had a result", handle.id())), "{error}");
 }
 
 #[tokio::test]

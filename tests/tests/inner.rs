@@ -348,6 +348,57 @@ async fn an_entry_that_no_run_could_have_written_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_fork_takes_results_over_in_the_order_of_its_original() {
+    let gates = ["the slow step", "the slower step"];
+    let input = json!({"steps": [
+        {"id": "slower", "tool": "strike", "input": {"gate": gates[1]}},
+        {"id": "slow", "tool": "strike", "input": {"gate": gates[0]}},
+        {"id": "ask", "tool": "route_to_worker", "input": {"request": "Work."}},
+        {"id": "quick", "tool": "strike"},
+        {"id": "sum", "tool": "calculator", "input": {"expression": "2 + 3"}, "dependencies": ["quick"]},
+        {"id": "after", "tool": "strike", "dependencies": ["sum", "ask"]}
+    ]});
+    let asked: Arc<Mutex<BTreeMap<TaskId, u32>>> = Arc::default();
+    let engine = engine(memory(), &calling("workflow", input, &asked));
+    let handle = engine.start(job(), StartOptions::default()).await.unwrap();
+    let is_finished = |call: &'static str| {
+        let (engine, run) = (&engine, handle.id().clone());
+        async move {
+            let state = engine.state(&run).await.unwrap();
+            state.task(&TaskId::root()).and_then(|root| root.call(&call.into())).is_some_and(|call| call.is_finished())
+        }
+    };
+    let wait_for = |call: &'static str| async move {
+        while !is_finished(call).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    wait_for("0/1.1:after").await;
+    Gate::named(gates[0]).open();
+    wait_for("0/1.1:slow").await;
+    Gate::named(gates[1]).open();
+    let original = finish(&engine, &handle).await;
+    let order = |finished: &Finished| call_output(&finished.entries, "0/1.1")["executionOrder"].clone();
+    let steps: Vec<Value> = order(&original).as_array().unwrap().clone();
+    assert_eq!(steps[3..], ["after", "slow", "slower"].map(Value::from));
+    let turns = std::mem::take(&mut *asked.lock().unwrap());
+    assert_eq!(turns.len(), 2, "the root and the worker");
+    let forked = engine.fork(handle.id(), &Principal::person("ada"), ForkOptions::default()).await.unwrap();
+    let fork = finish(&engine, &forked).await;
+    assert_eq!(order(&fork), order(&original));
+    assert!(asked.lock().unwrap().is_empty(), "no model is asked");
+    let ends = |finished: &Finished| -> Vec<String> {
+        let end = |entry: &Entry| match entry {
+            Entry::CallFinished(entry) => Some(entry.call.to_string()),
+            Entry::ModelAnswered(entry) => Some(format!("turn {} of {}", entry.turn, entry.task)),
+            _ => None,
+        };
+        finished.entries.iter().filter_map(|recorded| end(&recorded.entry)).collect()
+    };
+    assert_eq!(ends(&fork), ends(&original));
+}
+
+#[tokio::test]
 async fn code_that_does_something_else_the_second_time_ends_its_call() {
     let input = json!({"first": "mind one", "later": "mind two"});
     let (store, model) = (memory(), calling("changes_its_mind", input, &Arc::default()));

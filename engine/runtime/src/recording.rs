@@ -4,6 +4,8 @@
 //! Task ids are paths of call positions, so repeated steps of a fork have the same names. An answer is taken only
 //! where the request is byte for byte the same. A result is taken only for the same input and configuration. A person's answer is taken
 //! only for the same question about the same documents, and an approval only for the same tool, definition and input.
+//!
+//! What is taken over arrives in the order of the original: code that compares the order of its results then does the same.
 
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ pub(crate) struct Recording {
     effects: ForkedEffects,
     answers: FxHashMap<(TaskId, u32), Answer>,
     calls: FxHashMap<CallId, Call>,
+    /// The numbers of the entries with which calls ended.
+    ends: FxHashMap<CallId, u64>,
     /// The calls that code made.
     made: FxHashMap<CallId, Arc<ModelCall>>,
     /// The inputs that people gave calls with their approvals.
@@ -39,6 +43,13 @@ pub(crate) struct Recording {
     questions: FxHashMap<TaskId, Question>,
     concerns: FxHashMap<TaskId, Concern>,
     versions: FxHashMap<DocumentRef, Arc<DocumentVersion>>,
+}
+
+/// An event that a fork takes over.
+pub(crate) struct Taken {
+    /// The number of its entry in the original; 0 if the original has none.
+    pub(crate) seq: u64,
+    pub(crate) event: Event,
 }
 
 /// An answer of a model.
@@ -80,6 +91,7 @@ impl Recording {
             effects: fork.effects,
             answers: FxHashMap::default(),
             calls: FxHashMap::default(),
+            ends: FxHashMap::default(),
             made: FxHashMap::default(),
             inputs: FxHashMap::default(),
             questions: FxHashMap::default(),
@@ -90,6 +102,9 @@ impl Recording {
 
     /// Takes in an entry of the original.
     fn absorb(&mut self, recorded: &Arc<Recorded>, shared: u64) {
+        if let Entry::CallFinished(finished) = &recorded.entry {
+            self.ends.insert(finished.call.clone(), recorded.seq);
+        }
         match &recorded.entry {
             Entry::ModelAnswered(answered) => {
                 let answer = Answer { entry: Arc::clone(recorded), usage: None };
@@ -143,11 +158,16 @@ impl Recording {
         }
     }
 
+    /// Returns the number of the entry with which `call` ended in the original.
+    pub(crate) fn end_of(&self, call: &CallId) -> Option<u64> {
+        self.ends.get(call).copied()
+    }
+
     /// Returns the model's answer to the same request.
-    pub(crate) fn answer(&self, request: &ModelRequest) -> Option<Event> {
+    pub(crate) fn answer(&self, request: &ModelRequest) -> Option<Taken> {
         let answer = self.answers.get(&(request.task.clone(), request.turn))?;
         let answered = answer.answered();
-        (answered.request == request.hash).then(|| Event::ModelAnswered {
+        let event = || Event::ModelAnswered {
             task: request.task.clone(),
             turn: request.turn,
             request: request.hash,
@@ -160,34 +180,33 @@ impl Recording {
                 answered: answered.answered.clone(),
             },
             recorded: Some(ForkPoint { run: self.original.clone(), seq: answer.entry.seq }),
-        })
+        };
+        (answered.request == request.hash).then(|| Taken { seq: answer.entry.seq, event: event() })
     }
 
     /// Returns the outcome of `call` without executing it; `None` if it must be executed.
-    pub(crate) fn call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Option<Outcome> {
+    pub(crate) fn call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Option<Taken> {
         if tool.effect == EffectClass::Pure || self.effects == ForkedEffects::All {
             return None;
         }
-        match self.same_call(call, tool, now) {
-            Some(outcome) => Some(outcome),
-            None if self.effects == ForkedEffects::New => None,
-            None => {
+        let outcome = match self.same_call(call, tool, now) {
+            Ok(outcome) => outcome,
+            Err(_) if self.effects == ForkedEffects::New => return None,
+            Err(reason) => {
                 let message = format!(
-                    "tool {} acts outside the run, and this run is a fork that may not: run {} made no such call. A person can \
+                    "tool {} acts outside the run, and this run is a fork that may not: run {} {reason}. A person can \
                      allow it with --allow-effects.",
                     tool.id, self.original
                 );
-                Some(Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::EffectNotAllowed, message)))
+                Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::EffectNotAllowed, message))
             }
-        }
+        };
+        let event = Event::CallReturned { call: call.clone(), outcome };
+        Some(Taken { seq: self.end_of(call).unwrap_or(0), event })
     }
 
-    /// Returns the result of the same call of the same tool with the same input and configuration.
-    fn same_call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Option<Outcome> {
-        let recorded = self.calls.get(call)?;
-        let Entry::CallFinished(CallFinished { tool: name, result, after, read, printed, .. }) = &recorded.entry.entry else {
-            return None;
-        };
+    /// Returns the call of the original at the place of `call`, as it was approved.
+    fn asked(&self, call: &CallId) -> Option<ModelCall> {
         let asked = match call.position() {
             None => self.made.get(call)?,
             Some((turn, position)) => {
@@ -195,19 +214,32 @@ impl Recording {
                 answered.calls.get((position as usize).checked_sub(1)?)?
             }
         };
-        // One that was stopped with its task has no result of its own.
-        let approved = self.inputs.get(call).map(|input| ModelCall { input: input.clone(), ..(**asked).clone() });
-        if *name != tool.id || !approved.as_ref().unwrap_or(asked).asks_the_same(now) || result.status == CallStatus::Cancelled {
-            return None;
+        let input = self.inputs.get(call).unwrap_or(&asked.input).clone();
+        Some(ModelCall { input, ..(**asked).clone() })
+    }
+
+    /// Returns the result of the same call of the same tool with the same input and configuration, or what the original did instead.
+    fn same_call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Result<Outcome, &'static str> {
+        let asked = self.asked(call).filter(|asked| asked.asks_the_same(now)).ok_or("made no such call")?;
+        let recorded = self.calls.get(call).ok_or("has no result of this call")?;
+        let Entry::CallFinished(finished) = &recorded.entry.entry else { return Err("has no result of this call") };
+        let CallFinished { tool: name, result, after, read, printed, .. } = finished;
+        if *name != tool.id {
+            return Err("made no such call");
+        }
+        if result.status == CallStatus::Cancelled {
+            return Err("stopped this call before it had a result");
         }
         let kept = result.output.kept().map(|kept| &kept.document);
         let output = match &result.output {
             CallOutput::Inline(output) => Produced::Inline(output.clone()),
-            CallOutput::Kept(kept) => Produced::Kept(again(self.versions.get(&kept.document)?)),
+            CallOutput::Kept(kept) => {
+                Produced::Kept(again(self.versions.get(&kept.document).ok_or("has no content of this call's output")?))
+            }
         };
         let written: Vec<DocumentRef> = recorded.writes.iter().map(|version| version.reference()).collect();
         let by_default = asked.after_execution.unwrap_or_else(|| tool.after_by_default());
-        Some(Outcome {
+        Ok(Outcome {
             status: result.status,
             output,
             error: result.error.clone(),
@@ -225,7 +257,7 @@ impl Recording {
     }
 
     /// Returns the person's answer to the same question about the same documents.
-    pub(crate) fn person(&self, run: &Run, task: &TaskId) -> Option<Event> {
+    pub(crate) fn person(&self, run: &Run, task: &TaskId) -> Option<Taken> {
         let concern = run.task(task)?.concern();
         let now = run.task(task)?.question.as_ref()?;
         let recorded = self.questions.get(task)?;
@@ -237,7 +269,7 @@ impl Recording {
             && recorded.opened.documents == now.documents
             && now.documents.iter().all(|document| self.content(document) == content(document));
         let (by, answer, seq) = recorded.answered.as_ref().filter(|_| same)?;
-        Some(Event::PersonAnswered {
+        let event = Event::PersonAnswered {
             question: task.clone(),
             by: by.clone(),
             answer: answer.clone(),
@@ -248,7 +280,8 @@ impl Recording {
                 .map(|version| again(version))
                 .collect(),
             recorded: Some(ForkPoint { run: self.original.clone(), seq: *seq }),
-        })
+        };
+        Some(Taken { seq: *seq, event })
     }
 
     fn content(&self, document: &DocumentRef) -> Option<ContentHash> {

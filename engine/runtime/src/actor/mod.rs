@@ -224,8 +224,9 @@ impl Actor {
         let next = [wake, self.outages.next_wake()].into_iter().flatten().min();
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
-        let done_at_once = messages.len();
+        let mut done_at_once = messages.len();
         if messages.is_empty() && !std::mem::take(&mut self.commands.at_once) && !self.has_ended_early_call() {
+            let taken = self.next_taken();
             tokio::select! {
                 // A process takes a run over before it looks at the time or the inbox.
                 biased;
@@ -233,6 +234,10 @@ impl Actor {
                 Some(done) = self.work.code.next() => messages.extend(done),
                 _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
                 Ok(()) = self.commands.notifications.changed() => self.commands.waiting = true,
+                () = std::future::ready(()), if taken.is_some() => {
+                    messages.extend(taken.and_then(|seq| self.work.take(seq)));
+                    done_at_once = messages.len();
+                }
                 () = sleep_until(&*self.shared.clock, next) => {}
             }
         } else {
@@ -489,7 +494,7 @@ impl Actor {
 
     fn publish_standing(&mut self) {
         // What a fork knows the answer to does not wait.
-        let is_quiet = self.work.arrived.is_empty();
+        let is_quiet = self.work.is_quiet();
         let waits = self.waits_for_people() && is_quiet;
         // Its inbox is read first: what is in there may be what the run waits for.
         let is_suspended = !waits && is_quiet && self.run.is_idle() && !self.commands.waiting && !self.has_ended_early_call();

@@ -266,7 +266,7 @@ impl Actor {
             && !shared.paused
             && shared.alarms.is_empty()
             && self.run.ended().is_none()
-            && self.work.arrived.is_empty()
+            && self.work.is_quiet()
             && self.work.to_ask.is_empty()
     }
 

@@ -4,7 +4,7 @@
 //! and its result arrives in the mailbox. The code of functions that make calls stays with the actor: its calls and their
 //! results then need no change of threads. The actor decides *nothing* here: what an answer means is the core's business.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::collections::hash_map::Entry::Occupied;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ use crate::execute::{CallEnd, Execution};
 use crate::handle::Message;
 use crate::handle::Unanswered;
 use crate::host::inner::{InnerCalls, InnerResult};
+use crate::recording::Taken;
 
 /// Longest time that the end of a run waits for calls that block their threads, in addition to the grace of commands.
 const END_GRACE: Duration = Duration::from_secs(2);
@@ -51,6 +52,8 @@ pub(crate) struct Work {
     pub(crate) code: FuturesUnordered<BoxFuture<'static, Option<Message>>>,
     /// Messages of work that was done at once, in order.
     pub(crate) arrived: VecDeque<Message>,
+    /// Events that the run takes over from its original, by their places there, with their tasks.
+    taken: BTreeMap<u64, (TaskId, Event)>,
     /// Turns to be asked for, in order: only so many at a time as one commit takes answers.
     pub(crate) to_ask: VecDeque<(TaskId, u32)>,
     /// The running code that waits for results of calls which it made.
@@ -126,7 +129,27 @@ impl Work {
             token.cancel();
             self.note_done_for(call.task());
         }
+        self.taken.retain(|_, (_, event)| !matches!(event, Event::CallReturned { call: taken, .. } if taken == call));
         self.note_returned(call);
+    }
+
+    /// Keeps an event of the original of `task` until it is the next one.
+    fn take_over(&mut self, task: TaskId, Taken { seq, event }: Taken) {
+        match seq {
+            0 => self.arrived.push_back(Message::Event { event, contents: Vec::new(), reply: None }),
+            _ => _ = self.taken.insert(seq, (task, event)),
+        }
+    }
+
+    /// Returns the event that the run takes over from the place `seq` of its original.
+    pub(crate) fn take(&mut self, seq: u64) -> Option<Message> {
+        let (_, event) = self.taken.remove(&seq)?;
+        Some(Message::Event { event, contents: Vec::new(), reply: None })
+    }
+
+    /// Whether nothing has arrived that the run did not look at.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.arrived.is_empty() && self.taken.is_empty()
     }
 
     /// Forgets what is kept of a running call.
@@ -187,9 +210,9 @@ impl Actor {
             // Watchers see the question's entry, and its answer comes by the mailbox or the inbox. A fork may know the
             // person's answer to the same question.
             Effect::AskPerson { question } => {
-                let answered = self.recording.as_ref().and_then(|recording| recording.person(&self.run, &question));
-                let answered = answered.map(|event| Message::Event { event, contents: Vec::new(), reply: None });
-                self.work.arrived.extend(answered);
+                if let Some(taken) = self.recording.as_ref().and_then(|recording| recording.person(&self.run, &question)) {
+                    self.work.take_over(question, taken);
+                }
             }
             // The state already records the end.
             Effect::EndRun => {}
@@ -200,8 +223,8 @@ impl Actor {
     pub(crate) async fn prompt(&mut self, task: TaskId, turn: u32) -> Result<(), StoreError> {
         let mut request = self.transcripts.request(&self.run, &task).await?;
         request.own_output_tokens = self.run.own_output_limit(&task);
-        if let Some(event) = self.recording.as_ref().and_then(|recording| recording.answer(&request)) {
-            self.work.arrived.push_back(Message::Event { event, contents: Vec::new(), reply: None });
+        if let Some(taken) = self.recording.as_ref().and_then(|recording| recording.answer(&request)) {
+            self.work.take_over(task, taken);
             return Ok(());
         }
         let (name, model) = (request.model.clone(), self.models.get(&request.model).cloned());
@@ -288,9 +311,9 @@ impl Actor {
             panic!("the machine began the call {call} of {tool}, which has no config");
         };
         let (is_approved, asked) = (open.approved().is_some(), Arc::clone(&open.asked));
-        if let Some(outcome) = self.recording.as_ref().and_then(|recording| recording.call(&call, &tool, &asked)) {
-            let event = Event::CallReturned { call, outcome };
-            return Some(Message::Event { event, contents: Vec::new(), reply: None });
+        if let Some(taken) = self.recording.as_ref().and_then(|recording| recording.call(&call, &tool, &asked)) {
+            self.work.take_over(task, taken);
+            return None;
         }
         if tool.effect == EffectClass::AtMostOnce {
             self.work.unrepeatable.insert(call.clone(), task.clone());
@@ -351,6 +374,17 @@ impl Actor {
         done
     }
 
+    /// Returns the place of the next event that the run takes over from its original, unless something in progress was earlier there.
+    pub(crate) fn next_taken(&self) -> Option<u64> {
+        let seq = *self.work.taken.keys().next()?;
+        let recording = self.recording.as_ref()?;
+        let calls = self.work.tasks.keys().filter_map(|task| self.run.task(task)).flat_map(Task::calls);
+        // Code that waits for its own calls may wait for this very event.
+        let mut running = calls.filter(|call| call.is_running() && call.is_function() && !call.is_calling());
+        let is_earlier = running.any(|call| recording.end_of(&call.id).is_some_and(|end| end < seq));
+        (!is_earlier).then_some(seq)
+    }
+
     /// Returns the results of the calls that the code of `call` has made, in the order of the timeline.
     fn returned_to(&self, task: &TaskId, call: &CallId) -> Vec<InnerResult> {
         let calls = self.run.task(task).and_then(|task| task.phase.calls());
@@ -378,6 +412,7 @@ impl Actor {
         if let Some(running) = self.work.tasks.remove(task) {
             running.token.cancel();
         }
+        self.work.taken.retain(|_, (of, _)| of != task);
         self.outages.forget(task);
         self.work.unrepeatable.retain(|_, calling| calling != task);
         self.work.callers.retain(|call, _| call.task_text() != task.as_str());
