@@ -51,6 +51,7 @@ fn job_of(extra: Value, of_root: Value) -> LoadedJob {
                 "strike",
                 "dawdle",
                 "calculator",
+                "timer",
                 "route_to_worker",
                 "handoff",
             ],
@@ -60,6 +61,7 @@ fn job_of(extra: Value, of_root: Value) -> LoadedJob {
         .built_in("workflow")
         .built_in("map")
         .built_in("calculator")
+        .built_in("timer")
         .tool("strike", gate, json!({"effect": "keyed"}))
         .tool("dawdle", json!({}), json!({"effect": "pure", "timeout_seconds": 7_200}))
         .tool("send_out", send_out, programs.clone())
@@ -356,7 +358,8 @@ async fn a_fork_takes_results_over_in_the_order_of_its_original() {
         {"id": "ask", "tool": "route_to_worker", "input": {"request": "Work."}},
         {"id": "quick", "tool": "strike"},
         {"id": "sum", "tool": "calculator", "input": {"expression": "2 + 3"}, "dependencies": ["quick"]},
-        {"id": "after", "tool": "strike", "dependencies": ["sum", "ask"]}
+        {"id": "after", "tool": "strike", "dependencies": ["sum", "ask"]},
+        {"id": "pause", "tool": "timer", "input": {"seconds": 0.05}}
     ]});
     let asked: Arc<Mutex<BTreeMap<TaskId, u32>>> = Arc::default();
     let engine = engine(memory(), &calling("workflow", input, &asked));
@@ -374,13 +377,14 @@ async fn a_fork_takes_results_over_in_the_order_of_its_original() {
         }
     };
     wait_for("0/1.1:after").await;
+    wait_for("0/1.1:pause").await;
     Gate::named(gates[0]).open();
     wait_for("0/1.1:slow").await;
     Gate::named(gates[1]).open();
     let original = finish(&engine, &handle).await;
     let order = |finished: &Finished| call_output(&finished.entries, "0/1.1")["executionOrder"].clone();
     let steps: Vec<Value> = order(&original).as_array().unwrap().clone();
-    assert_eq!(steps[3..], ["after", "slow", "slower"].map(Value::from));
+    assert_eq!(steps[4..], ["pause", "slow", "slower"].map(Value::from), "the timer is the last of the others");
     let turns = std::mem::take(&mut *asked.lock().unwrap());
     assert_eq!(turns.len(), 2, "the root and the worker");
     let forked = engine.fork(handle.id(), &Principal::person("ada"), ForkOptions::default()).await.unwrap();

@@ -32,13 +32,14 @@ const SIMULATE: &str = "simulate";
 const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
-const SUITES: [(&str, &[&str], &str); 6] = [
+const SUITES: [(&str, &[&str], &str); 7] = [
     ("machine", &["-p", "baton-machine", "-p", "baton-proof", "--test", "machine"], "machine"),
     ("store", &["-p", "baton-store", "--test", "store"], "store"),
     ("template", &["-p", "baton-template", "--lib"], "baton_template"),
     ("universal", &["-p", "baton-models", "--test", "universal"], "universal"),
     ("program", &["-p", "baton-program", "--test", "program"], "program"),
     ("cli", &["-p", "baton", "--test", "cli"], "cli"),
+    ("runs", &["-p", "baton-tests", "--test", "main"], "main"),
 ];
 
 /// A bug that keeps the machine busy for ever is caught when this is over.

@@ -22,7 +22,7 @@ use baton_types::id::{CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::model::{ModelRequest, ModelTurn, Usage};
 use baton_types::principal::Principal;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::RunError;
 use crate::reading::PAGE;
@@ -36,8 +36,12 @@ pub(crate) struct Recording {
     calls: FxHashMap<CallId, Call>,
     /// The numbers of the entries with which calls ended.
     ends: FxHashMap<CallId, u64>,
+    /// The numbers of the entries that code brought about: its calls, and the ends of calls whose code made some.
+    acts_of_code: Vec<u64>,
     /// The calls that code made.
     made: FxHashMap<CallId, Arc<ModelCall>>,
+    /// The calls whose code made some.
+    have_called: FxHashSet<CallId>,
     /// The inputs that people gave calls with their approvals.
     inputs: FxHashMap<CallId, Json>,
     questions: FxHashMap<TaskId, Question>,
@@ -92,7 +96,9 @@ impl Recording {
             answers: FxHashMap::default(),
             calls: FxHashMap::default(),
             ends: FxHashMap::default(),
+            acts_of_code: Vec::new(),
             made: FxHashMap::default(),
+            have_called: FxHashSet::default(),
             inputs: FxHashMap::default(),
             questions: FxHashMap::default(),
             concerns: FxHashMap::default(),
@@ -104,6 +110,14 @@ impl Recording {
     fn absorb(&mut self, recorded: &Arc<Recorded>, shared: u64) {
         if let Entry::CallFinished(finished) = &recorded.entry {
             self.ends.insert(finished.call.clone(), recorded.seq);
+        }
+        let is_of_code = match &recorded.entry {
+            Entry::CallMade(_) => true,
+            Entry::CallFinished(finished) => self.have_called.contains(&finished.call),
+            _ => false,
+        };
+        if is_of_code && recorded.seq > shared {
+            self.acts_of_code.push(recorded.seq);
         }
         match &recorded.entry {
             Entry::ModelAnswered(answered) => {
@@ -118,7 +132,10 @@ impl Recording {
             Entry::CallApproved(CallApproved { call, input: Some(input), .. }) => {
                 _ = self.inputs.insert(call.clone(), input.clone());
             }
-            Entry::CallMade(made) => _ = self.made.insert(made.call.clone(), Arc::clone(&made.asked)),
+            Entry::CallMade(made) => {
+                self.have_called.extend(made.call.outer().map(|(outer, _)| outer));
+                self.made.insert(made.call.clone(), Arc::clone(&made.asked));
+            }
             Entry::DocumentWritten(version) => {
                 self.versions.insert(version.reference(), Arc::clone(version));
                 // A document that is written after its call returned holds the call's output for a request.
@@ -161,6 +178,12 @@ impl Recording {
     /// Returns the number of the entry with which `call` ended in the original.
     pub(crate) fn end_of(&self, call: &CallId) -> Option<u64> {
         self.ends.get(call).copied()
+    }
+
+    /// Whether no code acted in the original between the entries `before` and `seq`.
+    pub(crate) fn is_code_idle(&self, before: u64, seq: u64) -> bool {
+        let next = self.acts_of_code.partition_point(|act| *act <= before);
+        self.acts_of_code.get(next).is_none_or(|act| *act > seq)
     }
 
     /// Returns the model's answer to the same request.

@@ -69,7 +69,7 @@ impl Actor {
 
     /// Lets the code of functions that make calls proceed, and takes what it sends. Returns whether there is any.
     fn advance_code(&mut self, incoming: &mut VecDeque<Incoming>) -> bool {
-        if self.work.code.is_empty() {
+        if self.work.code.is_empty() || self.next_before_code().is_some() {
             return false;
         }
         // The next wait polls the code again, with the waker of this actor.

@@ -224,6 +224,9 @@ impl Actor {
         let next = [wake, self.outages.next_wake()].into_iter().flatten().min();
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
+        if messages.is_empty() {
+            messages.extend(self.next_before_code().and_then(|seq| self.work.take(seq)));
+        }
         let mut done_at_once = messages.len();
         if messages.is_empty() && !std::mem::take(&mut self.commands.at_once) && !self.has_ended_early_call() {
             let taken = self.next_taken();

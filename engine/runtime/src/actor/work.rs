@@ -54,6 +54,8 @@ pub(crate) struct Work {
     pub(crate) arrived: VecDeque<Message>,
     /// Events that the run takes over from its original, by their places there, with their tasks.
     taken: BTreeMap<u64, (TaskId, Event)>,
+    /// The place of the newest event that was taken over.
+    last_taken: u64,
     /// Turns to be asked for, in order: only so many at a time as one commit takes answers.
     pub(crate) to_ask: VecDeque<(TaskId, u32)>,
     /// The running code that waits for results of calls which it made.
@@ -144,6 +146,7 @@ impl Work {
     /// Returns the event that the run takes over from the place `seq` of its original.
     pub(crate) fn take(&mut self, seq: u64) -> Option<Message> {
         let (_, event) = self.taken.remove(&seq)?;
+        self.last_taken = seq;
         Some(Message::Event { event, contents: Vec::new(), reply: None })
     }
 
@@ -383,6 +386,12 @@ impl Actor {
         let mut running = calls.filter(|call| call.is_running() && call.is_function() && !call.is_calling());
         let is_earlier = running.any(|call| recording.end_of(&call.id).is_some_and(|end| end < seq));
         (!is_earlier).then_some(seq)
+    }
+
+    /// Returns the place of the next event that the run takes over, if it comes before anything that code does.
+    pub(crate) fn next_before_code(&self) -> Option<u64> {
+        let recording = self.recording.as_ref()?;
+        self.next_taken().filter(|seq| recording.is_code_idle(self.work.last_taken, *seq))
     }
 
     /// Returns the results of the calls that the code of `call` has made, in the order of the timeline.
