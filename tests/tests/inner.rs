@@ -368,7 +368,7 @@ async fn a_fork_takes_results_over_in_the_order_of_its_original() {
         let (engine, run) = (&engine, handle.id().clone());
         async move {
             let state = engine.state(&run).await.unwrap();
-            state.task(&TaskId::root()).and_then(|root| root.call(&call.into())).is_some_and(|call| call.is_finished())
+            state.task(&TaskId::root()).and_then(|root| root.call(&call.into())).is_some_and(baton_machine::OpenCall::is_finished)
         }
     };
     let wait_for = |call: &'static str| async move {

@@ -4,8 +4,8 @@
 //! and its result arrives in the mailbox. The code of functions that make calls stays with the actor: its calls and their
 //! results then need no change of threads. The actor decides *nothing* here: what an answer means is the core's business.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::collections::hash_map::Entry::Occupied;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
