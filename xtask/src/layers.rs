@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
@@ -25,7 +25,8 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("baton-timeline", &["baton-types"]),
     ("baton-docs", &["baton-types"]),
     ("baton-rcrt", &["baton-types"]),
-    ("baton-breadcrumb", &["baton-types", "baton-template"]),
+    ("baton-jq", &["baton-types"]),
+    ("baton-breadcrumb", &["baton-types", "baton-template", "baton-jq"]),
     ("baton-store", &["baton-types", "baton-files", "baton-breadcrumb"]),
     ("baton-config", &["baton-types", "baton-template", "baton-program", "baton-schema", "baton-tool"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
@@ -46,7 +47,16 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ),
     (
         "baton-tools",
-        &["baton-types", "baton-files", "baton-program", "baton-schema", "baton-tool", "baton-models", "baton-macros"],
+        &[
+            "baton-types",
+            "baton-files",
+            "baton-jq",
+            "baton-program",
+            "baton-schema",
+            "baton-tool",
+            "baton-models",
+            "baton-macros",
+        ],
     ),
     // The program links everything.
     (

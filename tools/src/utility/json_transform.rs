@@ -9,12 +9,11 @@ use baton_types::json::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::jq;
 use crate::stop::StopOnDrop;
 
 /// Limits of a jq filter: some seconds and some hundred megabytes.
-const BOUNDS: jq::Bounds =
-    jq::Bounds { steps: 1_000_000, work: 20_000_000, time: Duration::from_secs(10), outputs: 1_000, bytes: 1024 * 1024 };
+const BOUNDS: baton_jq::Bounds =
+    baton_jq::Bounds { steps: 1_000_000, work: 20_000_000, time: Duration::from_secs(10), outputs: 1_000, bytes: 1024 * 1024 };
 
 /// Operation on the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -86,18 +85,8 @@ fn name_of(operation: Operation) -> &'static str {
 async fn run_jq(context: &ToolContext, data: Json, query: String) -> Result<Transformed, ToolError> {
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
-    let outputs = context.blocking(move || jq::run(&query, &data, BOUNDS, stopped)).await?.map_err(invalid)?;
-    let text = match outputs.as_slice() {
-        [] => "null".to_owned(),
-        [only] => only.clone(),
-        several => format!("[{}]", several.join(",")),
-    };
-    let result = Json::parse(&text).map_err(|_| {
-        invalid(
-            "the filter returns a value that JSON cannot hold: a number that is not finite, or an object whose key is not text"
-                .to_owned(),
-        )
-    })?;
+    let outputs = context.blocking(move || baton_jq::run(&query, &data, BOUNDS, stopped)).await?.map_err(invalid)?;
+    let result = baton_jq::value_of(&outputs).map_err(invalid)?;
     Ok(Transformed { result, operation: Operation::Jq, outputs: Some(outputs.len()) })
 }
 

@@ -3,7 +3,6 @@
 mod calculator;
 mod echo;
 mod expression;
-mod jq;
 mod json_transform;
 mod random;
 mod timer;

@@ -8,6 +8,10 @@ mod exclude;
 mod handlebars;
 mod path;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_jq::Bounds;
 use baton_template::Templates;
 use baton_types::json::Json;
 use minijinja::syntax::SyntaxConfig;
@@ -18,6 +22,10 @@ use serde_json::{Map, Value, json};
 const MAX_OUTPUT: usize = 1 << 20;
 /// The most rules of each kind.
 const MAX_RULES: usize = 64;
+/// The most jq filters. A reader of many records waits for the filters of all of them.
+const MAX_FILTERS: usize = 4;
+/// Limits of a jq filter: some milliseconds.
+const FILTER: Bounds = Bounds { steps: 20_000, work: 500_000, time: Duration::from_secs(1), outputs: 1_000, bytes: MAX_OUTPUT };
 
 /// Hints. Unknown keys are left alone: records of other programs have more.
 #[derive(Debug, Default, Deserialize)]
@@ -50,6 +58,8 @@ enum Rule {
         #[serde(alias = "value")]
         path: String,
     },
+    /// What a jq filter gives: its output, a list of several, or null.
+    Jq { query: String },
     /// The value itself.
     Literal { value: Value },
     /// A text with `{a.b}` in it.
@@ -88,6 +98,9 @@ fn excluded(context: &Value, hints: &Json) -> Result<(Hints, Value), String> {
     if hints.exclude.len().max(hints.transform.len()) > MAX_RULES {
         return Err(format!("there are more than {MAX_RULES} rules"));
     }
+    if hints.transform.values().filter(|rule| rule["type"] == "jq").count() > MAX_FILTERS {
+        return Err(format!("there are more than {MAX_FILTERS} rules of the type jq"));
+    }
     let mut left = context.clone();
     for path in &hints.exclude {
         exclude::remove(&mut left, path)?;
@@ -107,6 +120,7 @@ pub(crate) fn fault(hints: &Json) -> Option<String> {
                     let checked = Templates::new(SyntaxConfig::default()).check(template);
                     checked.map_err(|error| wrong(error.to_string()))?;
                 }
+                Rule::Jq { query } => baton_jq::check(query).map_err(wrong)?,
                 _ => drop(rule.value(&Value::Null).map_err(wrong)?),
             }
         }
@@ -124,7 +138,12 @@ fn transformed(left: &Value, Hints { transform, mode, .. }: &Hints) -> Result<Va
     for (name, rule) in transform {
         let rule: Rule = serde_json::from_value(rule.clone()).map_err(|error| format!("transform.{name}: {error}"))?;
         let value = rule.value(left).map_err(|reason| format!("transform.{name}: {reason}"))?;
-        bytes += value.as_str().map_or(0, str::len);
+        bytes += match (&rule, &value) {
+            (_, Value::String(text)) => text.len(),
+            // A filter may make more than the context holds.
+            (Rule::Jq { .. }, value) => value.to_string().len(),
+            _ => 0,
+        };
         if bytes > MAX_OUTPUT {
             return Err(format!("transform.{name}: the texts have more than {MAX_OUTPUT} bytes"));
         }
@@ -145,10 +164,17 @@ impl Rule {
         match self {
             Self::Literal { value } => Ok(value.clone()),
             Self::Extract { path } => path::extract(context, path),
+            Self::Jq { query } => filtered(query, context),
             Self::Format { format } => formatted(format, context).map(Value::from),
             Self::Template { template } => rendered(template, context).map(Value::from),
         }
     }
+}
+
+/// Runs a jq filter on the context.
+fn filtered(query: &str, context: &Value) -> Result<Value, String> {
+    let outputs = baton_jq::run(query, &Json::from(context), FILTER, Arc::default())?;
+    Ok(baton_jq::value_of(&outputs)?.value())
 }
 
 /// Renders a template in either of two languages: Jinja if it has a statement or a filter, else the part of Handlebars that
@@ -225,6 +251,9 @@ mod tests {
             (json!({"type": "extract", "path": "$.list[*].n"}), json!([1, 2])),
             (json!({"type": "extract", "path": "$.one[*]"}), json!(5)),
             (json!({"type": "extract", "path": "$.absent"}), Value::Null),
+            (json!({"type": "jq", "query": ".list | map(.n) | add"}), json!(3)),
+            (json!({"type": "jq", "query": ".list[].n"}), json!([1, 2])),
+            (json!({"type": "jq", "query": "empty"}), Value::Null),
             (json!({"type": "format", "format": "<{a.b}{nothing}{absent}{list.0.n}>"}), json!("<x1>")),
             (json!({"type": "template", "template": "{{context.a.b}}{{a.b}}"}), json!("xx")),
             (json!({"type": "template", "template": "{% for i in list %}{{ i.n }},{% endfor %}"}), json!("1,2,")),
@@ -248,8 +277,15 @@ mod tests {
         let context = json!({"a": 1});
         let endless = "{% for i in range(10000000) %}{{ i }}{% endfor %}";
         let deep = format!("{}x{}", "{{#if a}}".repeat(5_000), "{{/if}}".repeat(5_000));
+        let filter = |place: i32| (place.to_string(), json!({"type": "jq", "query": "."}));
+        let many_filters = json!({"transform": (0..5).map(filter).collect::<Map<String, Value>>()});
         for (hints, reason) in [
-            (json!({"transform": {"v": {"type": "jq", "query": "."}}}), "unknown variant `jq`"),
+            (json!({"transform": {"v": {"type": "xslt", "query": "."}}}), "unknown variant `xslt`"),
+            (json!({"transform": {"v": {"type": "jq", "query": ".["}}}), "the filter is not jq"),
+            (json!({"transform": {"v": {"type": "jq", "query": "last(repeat(1))"}}}), "transform.v"),
+            (json!({"transform": {"v": {"type": "jq", "query": "[range(1000000)]"}}}), "transform.v"),
+            (json!({"transform": {"v": {"type": "jq", "query": "$ENV"}}}), "undefined names"),
+            (many_filters, "more than 4 rules of the type jq"),
             (json!({"transform": {"v": {"type": "template", "template": "{{#each a}}"}}}), "each"),
             (json!({"transform": {"v": {"type": "template", "template": "{% if %}"}}}), "syntax"),
             (json!({"transform": {"v": {"type": "template", "template": endless}}}), "transform.v"),

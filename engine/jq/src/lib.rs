@@ -15,14 +15,14 @@ use std::sync::atomic::AtomicBool;
 use baton_types::json::Json;
 use jaq_core::load::parse::{Def, Term};
 use jaq_core::load::{Arena, File, Lexer, Loader, Parser, span};
-use jaq_core::{Compiler, Ctx, Vars, compile, data, unwrap_valr};
+use jaq_core::{Compiler, Ctx, Filter, Vars, compile, data, unwrap_valr};
 use jaq_json::{Val, read};
 
-pub(super) use meter::Bounds;
+pub use meter::Bounds;
 use meter::{MAX_NESTING, Meter};
 
 /// The kind of data that filters work on.
-pub(super) type Data = data::JustLut<Val>;
+pub(crate) type Data = data::JustLut<Val>;
 
 /// The longest filter; reading one takes stack in proportion.
 const MAX_FILTER_BYTES: usize = 4_000;
@@ -36,13 +36,14 @@ const WITHHELD_FUNCTIONS: [&str; 9] =
     ["env", "now", "halt", "debug_empty", "stderr_empty", "input", "inputs", "localtime", "strflocaltime"];
 
 /// JSON texts of a filter's outputs.
-pub(super) type Outputs = Vec<String>;
+pub type Outputs = Vec<String>;
 
-/// Runs `filter` on `input` and returns its outputs. The error is a sentence.
-pub(super) fn run(filter: &str, input: &Json, bounds: Bounds, stopped: Arc<AtomicBool>) -> Result<Outputs, String> {
-    if filter.len() > MAX_FILTER_BYTES {
-        return Err(format!("the filter has {} bytes; at most {MAX_FILTER_BYTES} are read", filter.len()));
-    }
+/// Runs `filter` on `input` within `bounds` and returns its outputs. `stopped` ends it early.
+///
+/// # Errors
+/// A sentence for the author of the filter: it is no filter, it fails, or it exceeds a limit.
+pub fn run(filter: &str, input: &Json, bounds: Bounds, stopped: Arc<AtomicBool>) -> Result<Outputs, String> {
+    check_length(filter)?;
     if meter::nesting(input.text()) > MAX_NESTING {
         return Err(format!("the data nests deeper than {MAX_NESTING} levels"));
     }
@@ -53,7 +54,40 @@ pub(super) fn run(filter: &str, input: &Json, bounds: Bounds, stopped: Arc<Atomi
     })
 }
 
-fn evaluate(filter: &str, input: &Json, bounds: Bounds) -> Result<Outputs, String> {
+/// Returns the value that `outputs` are: null if there is none, the only one, or a list.
+///
+/// # Errors
+/// A sentence, if JSON cannot hold the value: a number that is not finite, or an object whose key is no text.
+pub fn value_of(outputs: &[String]) -> Result<Json, String> {
+    let text = match outputs {
+        [] => "null".to_owned(),
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(",")),
+    };
+    Json::parse(&text).map_err(|_| {
+        "the filter returns a value that JSON cannot hold: a number that is not finite, or an object whose key is not text"
+            .to_owned()
+    })
+}
+
+/// Checks that `filter` is one, and that all names in it are defined.
+///
+/// # Errors
+/// A sentence for its author.
+pub fn check(filter: &str) -> Result<(), String> {
+    check_length(filter)?;
+    let filter = filter.to_owned();
+    meter::on_own_thread(move || compiled(&filter).map(drop))
+}
+
+fn check_length(filter: &str) -> Result<(), String> {
+    if filter.len() > MAX_FILTER_BYTES {
+        return Err(format!("the filter has {} bytes; at most {MAX_FILTER_BYTES} are read", filter.len()));
+    }
+    Ok(())
+}
+
+fn compiled(filter: &str) -> Result<Filter<Data>, String> {
     let term = parsed(filter)?;
     let main = Def { name: MAIN, args: Vec::new(), body: term };
     let library = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
@@ -74,10 +108,12 @@ fn evaluate(filter: &str, input: &Json, bounds: Bounds) -> Result<Outputs, Strin
     let arena = Arena::default();
     let program = File { code: MAIN, path: () };
     let modules = Loader::new(definitions).load(&arena, program).map_err(|_| "the filter cannot be loaded".to_owned())?;
-    let compiled = Compiler::default()
-        .with_funs(functions.into_iter().chain(guard::functions()))
-        .compile(modules)
-        .map_err(|errors| undefined(&errors))?;
+    let functions = functions.into_iter().chain(guard::functions());
+    Compiler::default().with_funs(functions).compile(modules).map_err(|errors| undefined(&errors))
+}
+
+fn evaluate(filter: &str, input: &Json, bounds: Bounds) -> Result<Outputs, String> {
+    let compiled = compiled(filter)?;
     let input = read::parse_single(input.text().as_bytes()).map_err(|error| format!("the data cannot be read: {error}"))?;
     meter::check(&input);
     let context = Ctx::<Data>::new(&compiled.lut, Vars::new([]));

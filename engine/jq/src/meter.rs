@@ -10,17 +10,17 @@ use jaq_json::{Num, Val};
 
 /// Limits of one filter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Values that pass from one part of the filter to the next.
-    pub(crate) steps: u64,
+    pub steps: u64,
     /// The weight of all that is made: a value, or eight bytes of text, weigh one.
-    pub(crate) work: u64,
+    pub work: u64,
     /// Longest time.
-    pub(crate) time: Duration,
+    pub time: Duration,
     /// Largest number of outputs.
-    pub(crate) outputs: usize,
+    pub outputs: usize,
     /// Largest number of bytes of the outputs as JSON.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 /// Deepest nesting of a value: code that reads and drops values recurses.
