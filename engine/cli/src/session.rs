@@ -6,7 +6,6 @@
 mod conversation;
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,7 @@ use crate::place::Place;
 use crate::question::read_answer;
 use crate::screen::{self, Output, Screen};
 use crate::shell::baton;
-use crate::signals::Interruptions;
+use crate::signals::{Interruption, Interruptions};
 use crate::text::{Text, text};
 use crate::view::lines::{output, progress};
 use crate::view::live::{LiveTree, Prompt};
@@ -144,7 +143,10 @@ impl Session<'_> {
             let frame = self.live.as_ref().map(|live| if dirty { live.next_frame() } else { live.next_frame() + HEARTBEAT });
             tokio::select! {
                 biased;
-                () = interruptions.next() => self.happened(Event::Interrupted).await,
+                interruption = interruptions.next() => match interruption {
+                    Interruption::Stop => self.happened(Event::Interrupted).await,
+                    Interruption::HangUp => self.hang_up().await,
+                },
                 () = person::input_ended(), if !input_ended => {
                     input_ended = true;
                     self.say(&[text!("  {}", style::bad("standard input has ended and no more answers can come; the run stops"))]);
@@ -172,7 +174,10 @@ impl Session<'_> {
                     Some(Err(error)) => return Err(Failure::Store(error.to_string())),
                     Some(Ok(entry)) => self.take_in(&entry).await?,
                 },
-                input = next_input(&mut self.keys), if self.keys.is_some() => self.input(input?).await,
+                input = next_input(&mut self.keys), if self.keys.is_some() => match input {
+                    Some(input) => self.input(input).await,
+                    None => self.hang_up().await,
+                },
                 Some(event) = judgements.recv() => self.happened(event).await,
                 seq = self.handle.waits_for_people_after(waited), if self.conversation.is_proceeding() => {
                     waited = seq;
@@ -181,6 +186,12 @@ impl Session<'_> {
             }
             dirty = true;
         }
+    }
+
+    /// Stops the run, because the terminal was closed. The person cannot see it; a file in place of stderr gets the line.
+    async fn hang_up(&mut self) {
+        self.say(&[text!("  {}", style::bad("the terminal was closed; the run stops"))]);
+        self.happened(Event::HungUp).await;
     }
 
     /// Passes an event to the conversation, and performs the actions that it returns.
@@ -211,6 +222,7 @@ impl Session<'_> {
             Action::SayAwaited => self.say_awaited(),
             Action::Exit => {
                 self.live = None;
+                self.view.interrupted_lines().iter().for_each(screen::tell);
                 screen::tell(&text!("  stopped   → {}", baton("resume").value(self.handle.id())));
                 // `exit` runs no destructors, and no command may survive this process.
                 baton_runtime::kill_commands();
@@ -407,12 +419,10 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-async fn next_input(keys: &mut Option<EventStream>) -> Result<Input, Failure> {
+/// Returns the next input; `None` if the keyboard cannot be read any more.
+async fn next_input(keys: &mut Option<EventStream>) -> Option<Input> {
     match keys {
-        Some(keys) => match keys.next().await {
-            Some(event) => Ok(event?),
-            None => Err(Failure::Output(io::Error::other("the keyboard was closed"))),
-        },
+        Some(keys) => keys.next().await?.ok(),
         None => std::future::pending().await,
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct TendArgs {
     trust: bool,
 }
 
-/// Continues runs until Ctrl-C or SIGTERM.
+/// Continues runs until Ctrl-C, SIGTERM or SIGHUP.
 pub(crate) async fn run(args: &TendArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
     let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
@@ -35,7 +35,10 @@ pub(crate) async fn run(args: &TendArgs, place: &Place) -> Result<Exit, Failure>
         Tending::Run(run, tended) => report_run(place, run, tended),
         Tending::Schedules(pass) => report_ticks(place, pass),
     };
-    engine.tend(interruptions.next(), report).await.map_err(run_failure)?;
+    let stop = async {
+        let _any = interruptions.next().await;
+    };
+    engine.tend(stop, report).await.map_err(run_failure)?;
     Ok(Exit::Done)
 }
 

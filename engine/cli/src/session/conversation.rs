@@ -74,6 +74,8 @@ pub(crate) enum Event {
     },
     /// The person or the system sent an interrupt.
     Interrupted,
+    /// The terminal was closed.
+    HungUp,
     /// The entries can no longer be printed.
     Unread,
     /// The lines that a person types in place of a model have ended.
@@ -174,9 +176,9 @@ impl Conversation {
             Event::WaitsForPeople(seq) => self.waits_since = Some(seq),
             Event::Key(key) => return self.on_key(key),
             Event::Judged { question, fault } => return self.on_judged(&question, fault),
-            // Like an interruption, but only once: a full disk must not end the process.
-            Event::Unread | Event::InputEnded if self.is_interrupted() => return Vec::new(),
-            Event::Interrupted | Event::Unread | Event::InputEnded => return self.on_interruption(),
+            // Like an interruption, but only once: a full disk, or a second signal about the same terminal, must not end the process.
+            Event::HungUp | Event::Unread | Event::InputEnded if self.is_interrupted() => return Vec::new(),
+            Event::Interrupted | Event::HungUp | Event::Unread | Event::InputEnded => return self.on_interruption(),
             Event::Ended => {
                 let interrupted = self.is_interrupted();
                 return self.enter(State::Over { interrupted });

@@ -53,10 +53,7 @@ fn the_answer_is_the_result_of_the_call() {
 fn a_call_that_is_done_succeeds_without_its_output_only_if_nothing_is_promised_of_it() {
     let without_output = after(json!({"outcome": "done", "note": "seen at the bank"}));
     assert_eq!(without_output.status, CallStatus::UnknownOutcome, "code reads the id, and nothing repeats the call");
-    assert_eq!(
-        without_output.reason(),
-        "the call was interrupted; it took effect, and it is not repeated (seen at the bank)"
-    );
+    assert_eq!(without_output.reason(), "the call was interrupted; it took effect, and it is not repeated (seen at the bank)");
     let draft = job([agent("root", "post")]).tools([function("post").effect(EffectClass::AtMostOnce).asks_what_became_of_it()]);
     let mut sim = Sim::new(&draft).holding("post").agent("root", [turn([call("post", "a")]), turn([handoff("done")])]).start();
     sim.crash();

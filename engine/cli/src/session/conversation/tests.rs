@@ -171,6 +171,14 @@ fn entries_that_nobody_can_read_stop_the_run_once() {
 }
 
 #[test]
+fn a_closed_terminal_stops_the_run_once() {
+    let mut conversation = asking();
+    assert_eq!(conversation.on(Event::HungUp), [Action::AskNothing, Action::Stop, Action::SayAwaited]);
+    assert_eq!(conversation.on(Event::HungUp), [], "the shell and the system may both report it");
+    assert_eq!(conversation.on(Event::Interrupted), [Action::Exit]);
+}
+
+#[test]
 fn documents_are_shown_where_there_are_any() {
     let mut conversation = Conversation::new(true);
     conversation.on(entries(7, &["docs"]));
