@@ -55,7 +55,10 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     assert_eq!(diff["configs"], json!(["agents/worker.json: system_prompt"]));
     let differing: Vec<&Value> = diff["tasks"].as_array().unwrap().iter().filter(|task| !task["first"].is_null()).collect();
     assert_eq!(differing.len(), 1, "{differing:?}");
-    folder.baton(&["diff", &run, &edited]).exits(0).says("cause       config: the request of turn 1 (agents/worker.json");
+    folder
+        .baton(&["diff", &run, &edited])
+        .exits(0)
+        .says("cause       config: the request of turn 1 (system prompt of agent worker)");
     let (first, number) = (&diff["first"], |list: &str, side: usize| diff["first"][list][side].as_u64().unwrap());
     let entries = folder.baton(&["timeline", &run, "--output", "json"]).exits(0).json();
     let entry = |seq: u64| entries.as_array().unwrap().iter().find(|entry| entry["seq"] == seq).unwrap();
