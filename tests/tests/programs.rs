@@ -283,7 +283,7 @@ async fn a_call_of_an_unknown_tool_names_the_nearest_and_all_that_may_be_called(
     let (_, tools) = unknown.split_once("It may call ").unwrap();
     let mut tools: Vec<&str> = tools.split(", ").collect();
     tools.sort_unstable();
-    assert_eq!(tools, ["calculator", "route_to_worker", "write_file"]);
+    assert_eq!(tools, ["calculator", "route_to_worker", "run_program", "write_file"]);
     let unknown = error("call('nope')").await;
     assert!(unknown.contains("that the code of run_program may call. It may call "), "{unknown}");
     let unknown = error("agent('wroker', 'go')").await;
