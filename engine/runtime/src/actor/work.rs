@@ -62,7 +62,7 @@ pub(crate) struct Work {
     /// Whether no further step shall be taken.
     pub(crate) stopping: bool,
     /// Whether the run is due at once if it stops in the middle of its work.
-    pub(crate) tended: bool,
+    pub(crate) due_when_stopped: bool,
     /// The status that lists of runs show.
     pub(crate) status: &'static str,
     /// The wake-up that was already delivered: if the machine still names it, waking again would be a busy loop.
@@ -105,8 +105,8 @@ impl Work {
         }
     }
 
-    /// Gives the code that made `call` its result.
-    pub(crate) fn give(&self, call: CallId, result: Arc<CallResult>) {
+    /// Sends the code that made `call` its result.
+    pub(crate) fn send_result(&self, call: CallId, result: Arc<CallResult>) {
         // The code may have ended.
         let _ended = self.caller_of(&call).map(|caller| caller.results.send((call, result)));
     }
@@ -126,11 +126,11 @@ impl Work {
             token.cancel();
             self.note_done_for(call.task());
         }
-        self.note_returned(call);
+        self.forget_call(call);
     }
 
-    /// Forgets what is kept of a running call.
-    pub(crate) fn note_returned(&mut self, call: &CallId) {
+    /// Removes `call` from the records of running calls: it has ended, or is suspended.
+    pub(crate) fn forget_call(&mut self, call: &CallId) {
         self.unrepeatable.remove(call);
         self.callers.remove(call);
     }
@@ -181,7 +181,7 @@ impl Actor {
                 let done = self.execute(task, agent, call, &tool);
                 self.work.arrived.extend(done);
             }
-            Effect::Return { call, result } => self.work.give(call, result),
+            Effect::Return { call, result } => self.work.send_result(call, result),
             Effect::StopCall { call } => self.work.stop_call(&call),
             Effect::Stop { task } => self.stop(&task),
             // Watchers see the question's entry, and its answer comes by the mailbox or the inbox. A fork may know the
