@@ -36,7 +36,7 @@ impl Interruptions {
         tokio::select! {
             _ = self.interrupts.recv() => Interruption::Stop,
             _ = self.terminations.recv() => Interruption::Stop,
-            _ = next_of(&mut self.hang_ups) => Interruption::HangUp,
+            () = next_of(&mut self.hang_ups) => Interruption::HangUp,
         }
     }
 }

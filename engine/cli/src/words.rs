@@ -45,7 +45,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<Text> {
             }
             let mut rest: Vec<char> = word.chars().collect();
             while line.is_empty() && rest.len() > width {
-                lines.push(indent.clone() + &String::from_iter(rest.drain(..width)));
+                lines.push(indent.clone() + &rest.drain(..width).collect::<String>());
             }
             line.extend(rest);
         }
