@@ -408,12 +408,30 @@ fn closing_the_terminal_stops_the_run_after_its_command_and_nothing_is_in_doubt(
     screen.shows("worker");
     screen.closes();
     gate.open(&process);
-    let began = Instant::now();
-    while listed(&folder)["held"] == true {
-        assert!(began.elapsed() < Duration::from_secs(20), "the run did not stop: {}", listed(&folder));
-    }
+    wait_until_released(&folder);
     assert_eq!(listed(&folder)["status"], "stopped");
     folder.baton(&["resume", "@last"]).exits(0).says("all done");
+}
+
+#[test]
+fn closing_the_terminal_at_a_question_ends_the_program() {
+    let folder = Folder::new();
+    folder.asking_job();
+    let mut screen = Screen::open(&folder, &["run", "asking"]);
+    screen.shows("Ctrl-C stops");
+    screen.closes();
+    wait_until_released(&folder);
+    assert_eq!(listed(&folder)["status"], "waiting");
+    folder.baton(&["answer", "@last", "units"]).exits(0).says("units");
+}
+
+/// Waits until no process owns the newest run.
+#[track_caller]
+fn wait_until_released(folder: &Folder) {
+    let began = Instant::now();
+    while listed(folder)["held"] == true {
+        assert!(began.elapsed() < Duration::from_secs(20), "the run did not stop: {}", listed(folder));
+    }
 }
 
 #[cfg(target_os = "linux")]
