@@ -137,7 +137,7 @@ async fn of_calls_whose_commit_failed_nothing_is_seen_and_going_on_comes_to_the_
 async fn only_a_pure_call_runs_before_its_start_is_durable() {
     let line = json!({"path": text("Where."), "line": text("What.")});
     let gate = json!({"gate": {"type": "string", "description": "Where to wait.", "required": false}});
-    // The strike comes after a call that is done before the commit, so it begins in the same beat as that one.
+    // The strike comes after a call that is done before the commit, so it begins in the same iteration as that one.
     let answers = model(|_, turn, _| match turn {
         1 => calls(&[("append_line", json!({"path": "a.md", "line": "first"})), ("strike", json!({}))]),
         _ => handoff("done", &[]),

@@ -128,8 +128,9 @@ async fn a_fork_with_one_leaf_edited_asks_only_the_models_that_the_edit_can_reac
     let differs = diff(&engine, started.id(), &id).await.unwrap();
     assert_eq!(differs.cost, [None, None], "nobody knows what a model costs that a program brings");
     let first = differs.first.expect("the runs differ");
-    assert_eq!((first.task.as_str(), first.cause.as_str()), ("0/1.5/1.3", "config"), "{}", first.what);
-    assert!(first.what.contains("agents/leaf42.json: system_prompt"), "{}", first.what);
+    assert_eq!((first.task.as_str(), first.cause), ("0/1.5/1.3", Some(Cause::Config)), "{}", first.what);
+    assert_eq!(first.what, "the request of turn 1 (system prompt of agent leaf42)");
+    assert_eq!(differs.configs, ["agents/leaf42.json: system_prompt"]);
     let differing: Vec<&str> = differs.tasks.iter().filter(|task| !task.is_same()).map(|task| task.task.as_str()).collect();
     assert_eq!(differing, ["0", "0/1.5", "0/1.5/1.3"], "trees are aligned by path");
 
@@ -248,7 +249,7 @@ async fn a_fork_begins_after_a_whole_decision_and_with_what_the_person_wrote() {
         assert_eq!(record.past.map(|past| (past.run, past.seq)), Some((id.clone(), place)), "the past is not copied");
         ends.insert((finished.result.to_string(), workspace(&finished.run.documents().clone()).concat()));
         let differs = diff(&engine, &id, &fork).await.unwrap();
-        assert_eq!(differs.first.as_ref().map(|first| first.cause), Some(Cause::Document), "{:?}", differs.first);
+        assert_eq!(differs.first.as_ref().and_then(|first| first.cause), Some(Cause::Document), "{:?}", differs.first);
         assert_eq!(differs.shared, place);
     }
     assert_eq!((ends.len(), paid("ann Di")), (1, 1), "wherever a fork begins, it comes to the same end: {ends:?}");

@@ -274,6 +274,23 @@ async fn a_program_that_ends_badly_ends_its_call_and_not_the_run() {
 }
 
 #[tokio::test]
+async fn a_call_of_an_unknown_tool_names_the_nearest_and_all_that_may_be_called() {
+    let error = |code: &'static str| async move { call_error(&run_code(code, json!({})).await.entries, "0/1.1") };
+    let unknown = error("call('calculater', expression='1')").await;
+    let expected = "calculater ended as failed: there is no tool \"calculater\" that the code of run_program may call; did you mean \
+                    \"calculator\"? It may call ";
+    assert!(unknown.contains(expected), "{unknown}");
+    let (_, tools) = unknown.split_once("It may call ").unwrap();
+    let mut tools: Vec<&str> = tools.split(", ").collect();
+    tools.sort_unstable();
+    assert_eq!(tools, ["calculator", "route_to_worker", "run_program", "write_file"]);
+    let unknown = error("call('nope')").await;
+    assert!(unknown.contains("that the code of run_program may call. It may call "), "{unknown}");
+    let unknown = error("agent('wroker', 'go')").await;
+    assert!(unknown.contains("did you mean \"route_to_worker\"?"), "{unknown}");
+}
+
+#[tokio::test]
 async fn a_prepared_call_is_no_result() {
     let expected = "has a call of later(…) in place of its result: parallel([…]) makes such calls and returns their results";
     let source = "later(agent, 'worker', 'go')";

@@ -11,7 +11,7 @@ use baton_types::config::{Executor, Tool};
 use baton_types::id::{BreadcrumbId, ProjectId, TaskId};
 use serde_json::Value;
 
-use crate::view::approval::{Judged, Preview};
+use crate::view::approval::{BreadcrumbPreview, Preview};
 use crate::view::change::Change;
 use crate::view::{Asked, RunView};
 use crate::{export, terminal};
@@ -40,8 +40,8 @@ async fn look_at(view: &RunView, task: &TaskId, store: &Arc<dyn Store>) -> Optio
     let mut preview = Preview { title: tool.title.clone(), base, ..Preview::default() };
     let Some((changes, path)) = changed else {
         if is_breadcrumb_approval(tool) {
-            match judged(&input, store).await {
-                Ok(judged) => preview.breadcrumb = Some(judged),
+            match breadcrumb_preview(&input, store).await {
+                Ok(breadcrumb) => preview.breadcrumb = Some(breadcrumb),
                 Err(fault) => preview.fault = Some(fault),
             }
         }
@@ -68,7 +68,7 @@ fn is_breadcrumb_approval(tool: &Tool) -> bool {
 }
 
 /// Reads the version of a breadcrumb that a call would approve, or returns the reason why it would approve none.
-async fn judged(input: &Value, store: &Arc<dyn Store>) -> Result<Judged, String> {
+async fn breadcrumb_preview(input: &Value, store: &Arc<dyn Store>) -> Result<BreadcrumbPreview, String> {
     let id = BreadcrumbId::new(input["breadcrumb_id"].as_str().unwrap_or_default());
     // A person reads the records of all projects.
     let person = Author::outside(terminal::person(), ProjectId::new("")).viewer;
@@ -81,5 +81,5 @@ async fn judged(input: &Value, store: &Arc<dyn Store>) -> Result<Judged, String>
         ));
     }
     let Breadcrumb { id, version, title, schema_name, description, context, llm_hints, .. } = record;
-    Ok(Judged { id, version, title, schema_name, description, context, llm_hints })
+    Ok(BreadcrumbPreview { id, version, title, schema_name, description, context, llm_hints })
 }

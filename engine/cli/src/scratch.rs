@@ -122,7 +122,7 @@ pub(crate) async fn call(
     let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(run_failure)?;
     let outcome = tokio::select! {
         outcome = outcome_of(&handle) => outcome?,
-        () = interruptions.next() => {
+        _ = interruptions.next() => {
             let _already_over = handle.cancel(TaskId::root(), "interrupted", &crate::terminal::person()).await;
             handle.outcome().await
         }

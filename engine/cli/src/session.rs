@@ -6,7 +6,6 @@
 mod conversation;
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,7 @@ use crate::place::Place;
 use crate::question::read_answer;
 use crate::screen::{self, Output, Screen};
 use crate::shell::baton;
-use crate::signals::Interruptions;
+use crate::signals::{Interruption, Interruptions};
 use crate::text::{Text, text};
 use crate::view::lines::{output, progress};
 use crate::view::live::{LiveTree, Prompt};
@@ -69,7 +68,7 @@ pub(crate) async fn follow(
         let job = &handle.configs().job.id;
         place.screen.tell(&text!("run {} · job {job} · {}", style::name(handle.id()), kept));
     }
-    let (judged, judgements) = mpsc::unbounded_channel();
+    let (answer_outcomes, outcomes) = mpsc::unbounded_channel();
     let mut session = Session {
         handle,
         reported,
@@ -80,11 +79,11 @@ pub(crate) async fn follow(
         live: place.screen.live.then(LiveTree::new),
         conversation: Conversation::new(place.screen.interactive),
         keys: None,
-        judged,
-        said_awaited: false,
-        unread: false,
+        answer_outcomes,
+        has_shown_awaited: false,
+        output_failed: false,
     };
-    session.proceed(handle.entries(), judgements, interruptions).await?;
+    session.proceed(handle.entries(), outcomes, interruptions).await?;
     let outcome = handle.outcome().await;
     let Session { live, mut view, conversation, screen, .. } = session;
     if let Some(mut live) = live {
@@ -124,18 +123,18 @@ struct Session<'a> {
     conversation: Conversation,
     keys: Option<EventStream>,
     /// The channel on which the outcome of each sent answer is reported.
-    judged: mpsc::UnboundedSender<Event>,
+    answer_outcomes: mpsc::UnboundedSender<Event>,
     /// Whether the person has read which calls stopping waits for.
-    said_awaited: bool,
+    has_shown_awaited: bool,
     /// Whether entries can no longer be printed: the reader is gone, or the disk is full.
-    unread: bool,
+    output_failed: bool,
 }
 
 impl Session<'_> {
     async fn proceed(
         &mut self,
         mut entries: EntryStream,
-        mut judgements: mpsc::UnboundedReceiver<Event>,
+        mut outcomes: mpsc::UnboundedReceiver<Event>,
         mut interruptions: Interruptions,
     ) -> Result<(), Failure> {
         let (mut dirty, mut waited, mut input_ended) = (false, 0, false);
@@ -144,11 +143,14 @@ impl Session<'_> {
             let frame = self.live.as_ref().map(|live| if dirty { live.next_frame() } else { live.next_frame() + HEARTBEAT });
             tokio::select! {
                 biased;
-                () = interruptions.next() => self.happened(Event::Interrupted).await,
+                interruption = interruptions.next() => match interruption {
+                    Interruption::Stop => self.handle_event(Event::Interrupted).await,
+                    Interruption::HangUp => self.hang_up().await,
+                },
                 () = person::input_ended(), if !input_ended => {
                     input_ended = true;
                     self.say(&[text!("  {}", style::bad("standard input has ended and no more answers can come; the run stops"))]);
-                    self.happened(Event::InputEnded).await;
+                    self.handle_event(Event::InputEnded).await;
                 }
                 () = at(frame), if frame.is_some() => {
                     self.draw();
@@ -166,25 +168,34 @@ impl Session<'_> {
                 },
                 entry = entries.next() => match entry {
                     None => {
-                        self.happened(Event::Ended).await;
+                        self.handle_event(Event::Ended).await;
                         return Ok(());
                     }
                     Some(Err(error)) => return Err(Failure::Store(error.to_string())),
                     Some(Ok(entry)) => self.take_in(&entry).await?,
                 },
-                input = next_input(&mut self.keys), if self.keys.is_some() => self.input(input?).await,
-                Some(event) = judgements.recv() => self.happened(event).await,
+                input = next_input(&mut self.keys), if self.keys.is_some() => match input {
+                    Some(input) => self.input(input).await,
+                    None => self.hang_up().await,
+                },
+                Some(event) = outcomes.recv() => self.handle_event(event).await,
                 seq = self.handle.waits_for_people_after(waited), if self.conversation.is_proceeding() => {
                     waited = seq;
-                    self.happened(Event::WaitsForPeople(seq)).await;
+                    self.handle_event(Event::WaitsForPeople(seq)).await;
                 }
             }
             dirty = true;
         }
     }
 
+    /// Stops the run, because the terminal was closed. The person cannot see it; a file in place of stderr gets the line.
+    async fn hang_up(&mut self) {
+        self.say(&[text!("  {}", style::bad("the terminal was closed; the run stops"))]);
+        self.handle_event(Event::HungUp).await;
+    }
+
     /// Passes an event to the conversation, and performs the actions that it returns.
-    async fn happened(&mut self, event: Event) {
+    async fn handle_event(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             for action in self.conversation.on(event) {
@@ -208,9 +219,10 @@ impl Session<'_> {
                 let handle = self.handle.clone();
                 tokio::spawn(async move { handle.stop().await });
             }
-            Action::SayAwaited => self.say_awaited(),
+            Action::ShowAwaited => self.show_awaited(),
             Action::Exit => {
                 self.live = None;
+                self.view.interrupted_lines().iter().for_each(screen::tell);
                 screen::tell(&text!("  stopped   → {}", baton("resume").value(self.handle.id())));
                 // `exit` runs no destructors, and no command may survive this process.
                 baton_runtime::kill_commands();
@@ -225,10 +237,10 @@ impl Session<'_> {
         self.view.apply(entry).await.map_err(run_failure)?;
         let line = self.reader.line(entry);
         let is_new = entry.seq > self.reported;
-        if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.value(&line).is_err() {
+        if self.screen.output == Output::Ndjson && is_new && !self.output_failed && self.screen.value(&line).is_err() {
             // The run stops as if it were interrupted. The report at its end meets the same failure, which is handled there.
-            self.unread = true;
-            self.happened(Event::Unread).await;
+            self.output_failed = true;
+            self.handle_event(Event::OutputFailed).await;
         }
         if !self.screen.live
             && !self.screen.quiet
@@ -249,7 +261,7 @@ impl Session<'_> {
             self.say(&lines);
         }
         if self.conversation.is_interrupted() {
-            self.say_awaited();
+            self.show_awaited();
         }
         approvals::look(&mut self.view, self.store).await;
         let open = |Asked { task, question }: Asked<'_>| Open {
@@ -257,7 +269,7 @@ impl Session<'_> {
             has_documents: !question.documents.is_empty(),
         };
         let event = Event::Entries { seq: entry.seq, open: self.view.questions_for_person().map(open).collect() };
-        self.happened(event).await;
+        self.handle_event(event).await;
         Ok(())
     }
 
@@ -305,7 +317,7 @@ impl Session<'_> {
             KeyCode::Enter => Event::Key(Key::Enter),
             _ => return,
         };
-        self.happened(event).await;
+        self.handle_event(event).await;
     }
 
     /// Sends an answer that fits its question to the run; returns the fault of any other answer.
@@ -314,13 +326,14 @@ impl Session<'_> {
         let schema = asked.map(|asked| asked.answer_schema.clone()).unwrap_or_default();
         let answer = match read_answer(&schema, typed) {
             Ok(answer) => Json::from(answer),
-            Err(fault) => return Some(Event::Judged { question, fault: Some(fault) }),
+            Err(fault) => return Some(Event::AnswerChecked { question, fault: Some(fault) }),
         };
-        let (handle, judged) = (self.handle.clone(), self.judged.clone());
+        let (handle, answer_outcomes) = (self.handle.clone(), self.answer_outcomes.clone());
         tokio::spawn(async move {
             let answered = handle.answer(question.clone(), &terminal::person(), answer, Vec::new()).await;
             // The receiver may have been dropped.
-            let _gone = judged.send(Event::Judged { question, fault: answered.err().map(|error| error.to_string()) });
+            let _gone =
+                answer_outcomes.send(Event::AnswerChecked { question, fault: answered.err().map(|error| error.to_string()) });
         });
         None
     }
@@ -346,9 +359,9 @@ impl Session<'_> {
     }
 
     /// Prints once which calls stopping waits for, as soon as it is known.
-    fn say_awaited(&mut self) {
+    fn show_awaited(&mut self) {
         let awaited = self.unrepeatable();
-        if !awaited.is_empty() && !std::mem::replace(&mut self.said_awaited, true) {
+        if !awaited.is_empty() && !std::mem::replace(&mut self.has_shown_awaited, true) {
             let awaited = awaited.join(", ");
             self.say(&[text!("  stopping after {awaited} ends: it must not be repeated. Ctrl-C again stops at once")]);
         }
@@ -407,12 +420,10 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-async fn next_input(keys: &mut Option<EventStream>) -> Result<Input, Failure> {
+/// Returns the next input; `None` if the keyboard cannot be read any more.
+async fn next_input(keys: &mut Option<EventStream>) -> Option<Input> {
     match keys {
-        Some(keys) => match keys.next().await {
-            Some(event) => Ok(event?),
-            None => Err(Failure::Output(io::Error::other("the keyboard was closed"))),
-        },
+        Some(keys) => keys.next().await?.ok(),
         None => std::future::pending().await,
     }
 }

@@ -26,26 +26,30 @@ pub(crate) fn preview(text: &str, width: usize) -> Text {
     text!("{}…", kept.trim_end())
 }
 
-/// Wraps `text` into lines of at most `width` characters, between words if possible.
+/// Wraps `text` into lines of at most `width` characters, between words if possible. Spaces at the beginning of a line are kept, up to
+/// half of the width, and repeated on the lines that continue it.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<Text> {
-    let width = width.max(1);
     let mut lines = Vec::new();
     for paragraph in Text::block(text).as_str().split('\n') {
+        let words = paragraph.trim_start_matches(' ');
+        // A space is one byte.
+        let indent = " ".repeat((paragraph.len() - words.len()).min(width / 2));
+        let width = (width - indent.len()).max(1);
         let mut line = String::new();
-        for word in paragraph.split(' ') {
+        for word in words.split(' ') {
             let (used, needed) = (line.chars().count(), word.chars().count());
             if used > 0 && used + 1 + needed > width {
-                lines.push(std::mem::take(&mut line));
+                lines.push(indent.clone() + &std::mem::take(&mut line));
             } else if used > 0 {
                 line.push(' ');
             }
             let mut rest: Vec<char> = word.chars().collect();
             while line.is_empty() && rest.len() > width {
-                lines.push(rest.drain(..width).collect());
+                lines.push(indent.clone() + &rest.drain(..width).collect::<String>());
             }
             line.extend(rest);
         }
-        lines.push(line);
+        lines.push(if line.is_empty() { line } else { indent + &line });
     }
     lines.iter().map(|line| Text::block(line)).collect()
 }
@@ -127,6 +131,10 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);
+        assert_eq!(wrap("- a\n  - b c\n\n    x = 1", 9), ["- a", "  - b c", "", "    x = 1"]);
+        assert_eq!(wrap("  - one two\n   ", 7), ["  - one", "  two", ""]);
+        assert_eq!(wrap("          deep", 6), ["   dee", "   p"]);
+        assert_eq!(wrap(" a", 0), ["a"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use baton_types::config::Accept;
 use crate::add_detail;
 use crate::agent;
 use crate::prelude::*;
-use crate::task::Judged;
+use crate::task::AcceptanceFacts;
 
 /// Maximum number of characters of a reason that an agent reads.
 const REASON_SHOWN: usize = 2_000;
@@ -52,20 +52,20 @@ pub(crate) enum Acceptance {
 impl Run {
     /// Returns the acceptance that a success of `task` needs, with the facts of the task. A last turn because of a limit other than
     /// the task's turns ends without success, so it needs none.
-    fn accept_of(&self, task: TaskIndex) -> Option<(&Accept, &Judged)> {
+    fn accept_of(&self, task: TaskIndex) -> Option<(&Accept, &AcceptanceFacts)> {
         let of = &self.graph[task];
-        let judged = of.extras.as_ref()?.judged.as_ref()?;
+        let facts = of.extras.as_ref()?.acceptance.as_ref()?;
         let accept = self.configs.tools.get(of.tool.as_ref()?)?.accept.as_ref()?;
-        of.last_turn().is_none_or(|limit| limit == LimitKind::Turns).then_some((accept, judged))
+        of.last_turn().is_none_or(|limit| limit == LimitKind::Turns).then_some((accept, facts))
     }
 
     /// Returns the state of the acceptance in the open turn of `task`.
     pub(crate) fn acceptance(&self, task: TaskIndex) -> Acceptance {
         let of = &self.graph[task];
-        let (Some((accept, judged)), Some(calls)) = (self.accept_of(task), of.phase.calls()) else { return Acceptance::Open };
+        let (Some((accept, facts)), Some(calls)) = (self.accept_of(task), of.phase.calls()) else { return Acceptance::Open };
         let Some(call) = calls.acceptance() else { return Acceptance::Open };
         let Some(result) = call.finish().and_then(|finish| finish.result.as_ref()) else { return Acceptance::Pending };
-        let (rounds, round) = (accept.rounds, judged.refused);
+        let (rounds, round) = (accept.rounds, facts.refused);
         match Judgement::of(result) {
             Judgement::Yes => Acceptance::Given,
             Judgement::No(reason) => {
@@ -87,8 +87,8 @@ impl Run {
     /// Returns the call that must accept `output` and `documents` before `task` ends with them; `None` if they are accepted or need
     /// no acceptance.
     pub(crate) fn acceptance_call(&self, task: TaskIndex, output: &Json, documents: &[DocumentRef]) -> Option<ModelCall> {
-        let (accept, judged) = self.accept_of(task)?;
-        let input = json!({"request": judged.request, "result": output.value(), "documents": documents});
+        let (accept, facts) = self.accept_of(task)?;
+        let input = json!({"request": facts.request, "result": output.value(), "documents": documents});
         let asked = ModelCall::new(accept.by.tool().as_str(), input);
         let answered = self.graph[task].phase.calls()?.acceptance().filter(|call| call.is_finished());
         answered.is_none_or(|call| !call.asked.asks_the_same(&asked)).then_some(asked)
@@ -96,7 +96,7 @@ impl Run {
 
     /// Notes in the partial result of `task` that it was not accepted, if its delegation asks for acceptance.
     pub(crate) fn note_not_accepted(&self, task: TaskIndex, result: &mut CallResult) {
-        if self.graph[task].extras.as_ref().is_some_and(|extras| extras.judged.is_some()) {
+        if self.graph[task].extras.as_ref().is_some_and(|extras| extras.acceptance.is_some()) {
             add_detail(result, "accepted", false.into());
         }
     }

@@ -6,7 +6,7 @@ use crate::prelude::*;
 use crate::{add_detail, bounded, limits_under};
 
 /// Maximum number of failed attempts that a result lists. The newest are kept.
-const ATTEMPTS_TOLD: usize = 5;
+const ATTEMPTS_LISTED: usize = 5;
 
 impl Run {
     /// Returns the moment of the next attempt, if another task is to try again after `task` ended for `call`. A task that
@@ -37,7 +37,7 @@ impl OpenCall {
         if failed.is_empty() || result.status == CallStatus::Success {
             return result;
         }
-        let told = failed.iter().enumerate().skip(failed.len().saturating_sub(ATTEMPTS_TOLD)).map(|(index, failed)| {
+        let newest = failed.iter().enumerate().skip(failed.len().saturating_sub(ATTEMPTS_LISTED)).map(|(index, failed)| {
             let error = failed.error.as_ref();
             let message = error.map_or("", |error| error.message.as_str());
             json!({
@@ -47,9 +47,9 @@ impl OpenCall {
                 "message": bounded(message),
             })
         });
-        let told: Vec<Value> = told.collect();
+        let newest: Vec<Value> = newest.collect();
         let mut result = CallResult::clone(&result);
-        add_detail(&mut result, "failed_attempts", json!({"count": failed.len(), "newest": told}));
+        add_detail(&mut result, "failed_attempts", json!({"count": failed.len(), "newest": newest}));
         Arc::new(result)
     }
 }

@@ -96,14 +96,14 @@ pub(super) struct Extras {
     /// Content from other tasks that came while a request was open. It becomes a part of the next turn's request.
     pub(super) received: Received,
     /// The facts of a task whose results must be accepted.
-    pub(super) judged: Option<Judged>,
+    pub(super) acceptance: Option<AcceptanceFacts>,
     /// Its calls, and those of all tasks below it, whose effect is not known.
     pub(super) unknown: Vec<UnknownCall>,
 }
 
 /// The facts of a task whose results must be accepted.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct AcceptanceFacts {
     /// Its request.
     pub(super) request: Box<str>,
     /// The number of refused results.

@@ -123,7 +123,7 @@ pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
     }
 }
 
-/// Returns the result of a call that took effect and whose output is lost, as `note` says. Its status lets nothing repeat it.
+/// Returns the result of a call that took effect and whose output is lost, with `note` in its error. Its status lets nothing repeat it.
 pub(super) fn without_output(note: &str) -> CallResult {
     let message = format!("the call was interrupted; it took effect, and it is not repeated ({note})");
     CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))

@@ -100,6 +100,11 @@ fn object(pairs: impl Iterator<Item = (MontyObject, MontyObject)>, depth: u32) -
 fn kind(value: &MontyObject) -> &'static str {
     match value {
         MontyObject::Function { .. } | MontyObject::BuiltinFunction(_) => "a function",
+        MontyObject::Repr(text) => kind_of_repr(text),
+        MontyObject::Path(_) => "a path",
+        MontyObject::FileHandle(_) => "a file",
+        MontyObject::Ellipsis => "`...`",
+        MontyObject::NotImplemented => "`NotImplemented`",
         MontyObject::Type(_) => "a type",
         MontyObject::Exception { .. } => "an exception",
         MontyObject::Bytes(_) => "bytes",
@@ -108,6 +113,24 @@ fn kind(value: &MontyObject) -> &'static str {
         | MontyObject::Time(_)
         | MontyObject::TimeDelta(_)
         | MontyObject::TimeZone(_) => "a date or time",
-        _ => "a value",
+        _ => "an object",
+    }
+}
+
+/// Returns what an object is that the interpreter gives only as its `repr`, such as `<function '<lambda>' at 0x1>`.
+fn kind_of_repr(text: &str) -> &'static str {
+    let is = |beginnings: &[&str]| beginnings.iter().any(|beginning| text.starts_with(beginning));
+    if is(&["<function ", "<built-in function ", "<built-in method ", "<bound method ", "functools.partial("]) {
+        "a function"
+    } else if is(&["<coroutine ", "<gather("]) {
+        "a result that is not awaited"
+    } else if is(&["<module "]) {
+        "a module"
+    } else if is(&["range("]) {
+        "a range"
+    } else if text.ends_with("iterator object>") {
+        "an iterator"
+    } else {
+        "an object"
     }
 }

@@ -104,9 +104,13 @@ fn faults_of_the_text_are_found_before_anything_is_executed() {
     assert_eq!(found(&"x = 1\n".repeat(60_000)), "plan.py: a program has 256 KiB at most, and this one has 360000 bytes");
     let unknown = found("call('a')\ndef f():\n    import os, socket");
     assert!(
-        unknown.starts_with("plan.py:3:16: ModuleNotFoundError: No module named 'socket'; a program can import __future__, "),
+        unknown.starts_with("plan.py:3:16: ModuleNotFoundError: No module named 'socket'; a program can import asyncio, "),
         "{unknown}"
     );
+    assert!(found("import collections.abc").starts_with("plan.py:1:8: ModuleNotFoundError: No module named 'collections.abc'"));
+    assert!(found("import __future__").starts_with("plan.py:1:8: ModuleNotFoundError: No module named '__future__'"));
+    assert_eq!(found("from __future__ import annotations"), "none");
+    assert_eq!(run("from __future__ import annotations\n1").result, Ok(json!(1)));
     assert!(found("from x import y").starts_with("plan.py:1:1: ModuleNotFoundError: No module named 'x'"));
     assert_eq!(found("try:\n    import numpy\nexcept ImportError:\n    numpy = None"), "none");
     let (finished, made) = execute("call('a')\nimport socket", json!({}), Limits::default(), |_| Ok(Value::Null));
@@ -156,11 +160,34 @@ fn a_prepared_call_is_no_value() {
 }
 
 #[test]
+fn an_error_says_what_cannot_be_json() {
+    for (source, kind) in [
+        ("lambda: 1", "a function"),
+        ("def f():\n    return 1\nf", "a function"),
+        ("call", "a function"),
+        ("len", "a function"),
+        ("iter([1])", "an iterator"),
+        ("range(3)", "a range"),
+        ("import math\nmath", "a module"),
+        ("from pathlib import Path\nPath('a')", "a path"),
+        ("...", "`...`"),
+        ("int", "a type"),
+    ] {
+        let fault = fault(source);
+        let expected = format!("plan.py: the value of the last expression has {kind}, which JSON cannot hold");
+        assert_eq!(fault, expected, "{source}");
+    }
+    assert_eq!(fault("call('a', n=lambda: 1)"), "plan.py:1:1: TypeError: n of call has a function, which JSON cannot hold");
+}
+
+#[test]
 fn every_module_that_the_check_knows_can_be_imported() {
     let unknown = worker::check("plan.py", "import nothing").unwrap_err().message;
     let (_, modules) = unknown.rsplit_once("can import ").unwrap();
     assert!(modules.split(", ").count() > 10, "{modules}");
-    for module in modules.split(", ").filter(|module| *module != "__future__") {
+    let page = include_str!("../../../docs/programs.md");
+    for module in modules.split(", ") {
+        assert!(page.contains(&format!("`{module}`")), "docs/programs.md does not list {module}");
         assert_eq!(run(&format!("import {module}\n1")).result, Ok(json!(1)), "{module}");
     }
 }

@@ -1,16 +1,18 @@
 //! `diff`: two runs side by side. Tasks are aligned by path, their entries in order; what differs first is named with its
-//! cause.
+//! cause, if the cause is certain.
 //!
 //! An entry's difference can only be caused by an earlier one, so of all tasks' first differences the earliest is the one
-//! that no other explains.
+//! that no other explains. Configs that differ somewhere are not the cause of every difference: they are one only where they change a
+//! part of the request that differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_machine::Spent;
 use baton_types::call::{CallResult, ErrorCode};
+use baton_types::config::Configs;
 use baton_types::document::{DocumentRef, DocumentVersion};
-use baton_types::entry::{Control, ControlAction, Entry, FinalState, Holder, Notice, Recorded, RunStarted};
+use baton_types::entry::{Control, ControlAction, Entry, FinalState, Holder, Notice, QuestionEnd, Recorded, RunStarted};
 use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::model::Usage;
 use baton_types::money::Money;
@@ -66,8 +68,8 @@ pub struct Divergent {
     /// Last entry of the decision before, in each run: [`crate::ForkOptions::at`] of a fork that takes this decision anew.
     /// `None` if it is the first decision.
     pub fork_at: [Option<u64>; 2],
-    /// Why they differ.
-    pub cause: Cause,
+    /// Why they differ; `None` if that is not certain.
+    pub cause: Option<Cause>,
     /// Description of the difference.
     pub what: String,
 }
@@ -160,18 +162,32 @@ fn in_dollars<S: Serializer>(cost: &[Option<Money>; 2], serializer: S) -> Result
 pub async fn diff(engine: &Engine, a: &RunId, b: &RunId) -> Result<RunDiff, RunError> {
     let sides = [Side::read(engine, a).await?, Side::read(engine, b).await?];
     let mut configs = Vec::new();
-    let [was, is] = sides.each_ref().map(|side| side.configs);
+    let [was, is] = sides.each_ref().map(|side| side.configs_at(u64::MAX));
     if was != is {
         let was = engine.0.sources(a, was).await?;
         configs = engine.0.sources(b, is).await?.changes_from(&was);
     }
-    Ok(compare([a.clone(), b.clone()], &sides, configs))
+    let mut loaded = Loaded::new();
+    for (id, side) in [a, b].into_iter().zip(&sides) {
+        for (_, hash) in &side.configs {
+            // Configs that cannot be loaded here are the certain cause of nothing.
+            if !loaded.contains_key(hash)
+                && let Ok((configs, _)) = engine.0.pinned(id, *hash).await
+            {
+                loaded.insert(*hash, configs);
+            }
+        }
+    }
+    Ok(compare([a.clone(), b.clone()], &sides, &loaded, configs))
 }
+
+/// The configs of both runs, by their hash.
+type Loaded = BTreeMap<ContentHash, Arc<Configs>>;
 
 /// A timeline, by task.
 struct Side {
-    /// The configs that it went by last.
-    configs: ContentHash,
+    /// The configs of the run, each with the entry from which they are in force. The first have entry 0.
+    configs: Vec<(u64, ContentHash)>,
     ended: bool,
     entries: Vec<Arc<Recorded>>,
     /// Entries of each task, in order. Entries without a task are under `None`.
@@ -188,7 +204,7 @@ struct Side {
 impl Side {
     async fn read(engine: &Engine, id: &RunId) -> Result<Self, RunError> {
         let mut side = Self {
-            configs: engine.started(id).await?.configs,
+            configs: vec![(0, engine.started(id).await?.configs)],
             ended: false,
             entries: Vec::new(),
             tasks: BTreeMap::new(),
@@ -240,7 +256,7 @@ impl Side {
             Entry::RunEnded(_) => self.ended = true,
             entry => {
                 if let Some(adoption) = entry.adopts() {
-                    self.configs = adoption.configs;
+                    self.configs.push((recorded.seq, adoption.configs));
                 }
             }
         }
@@ -249,6 +265,12 @@ impl Side {
             self.tasks.entry(task).or_default().push(self.entries.len());
         }
         self.entries.push(recorded);
+    }
+
+    /// Returns the configs in force at entry `seq`.
+    fn configs_at(&self, seq: u64) -> ContentHash {
+        let adopted = self.configs.partition_point(|(from, _)| *from <= seq);
+        self.configs[adopted - 1].1
     }
 
     /// Puts what came of a turn's calls into the order of the calls: when each came is chance.
@@ -343,7 +365,7 @@ fn is_compared(entry: &Entry) -> bool {
     }
 }
 
-fn compare(runs: [RunId; 2], sides: &[Side; 2], configs: Vec<String>) -> RunDiff {
+fn compare(runs: [RunId; 2], sides: &[Side; 2], loaded: &Loaded, configs: Vec<String>) -> RunDiff {
     let [a, b] = sides;
     let shared = a.entries.iter().zip(&b.entries).take_while(|(a, b)| a == b).count() as u64;
     let mut order: Vec<&TaskId> = a.order.iter().collect();
@@ -358,13 +380,13 @@ fn compare(runs: [RunId; 2], sides: &[Side; 2], configs: Vec<String>) -> RunDiff
             turns: sides.each_ref().map(|side| answered(side, task)),
             tokens: sides.each_ref().map(|side| side.of_task(task).usage.total()),
             cost: sides.each_ref().map(|side| side.of_task(task).cost.total()),
-            first: first_of(Some(task), sides, &configs),
+            first: first_of(Some(task), sides, loaded),
         })
         .collect();
-    let of_run = first_of(None, sides, &configs);
+    let of_run = first_of(None, sides, loaded);
     let candidates = of_run.into_iter().chain(tasks.iter().filter_map(|task| task.first.clone()));
     // The present end of an unfinished run explains nothing.
-    let first = candidates.min_by_key(|first| (first.cause == Cause::Unfinished, first.seq[1].or(first.seq[0])));
+    let first = candidates.min_by_key(|first| (first.cause == Some(Cause::Unfinished), first.seq[1].or(first.seq[0])));
     let paths: BTreeSet<&String> = a.documents.keys().chain(b.documents.keys()).collect();
     let documents = paths
         .into_iter()
@@ -387,21 +409,21 @@ fn answered(side: &Side, task: &TaskId) -> u32 {
 }
 
 /// Returns the first entries of `task` that differ.
-fn first_of(task: Option<&TaskId>, sides: &[Side; 2], configs: &[String]) -> Option<Divergent> {
+fn first_of(task: Option<&TaskId>, sides: &[Side; 2], loaded: &Loaded) -> Option<Divergent> {
     let [mut a, mut b] = sides.each_ref().map(|side| side.of(task));
     loop {
         let pair = [a.next(), b.next()];
         let (cause, what) = match pair {
             [None, None] => return None,
             [Some(a), Some(b)] if is_same(a, b, sides) => continue,
-            [Some(a), Some(b)] => explain(&a.entry, &b.entry, sides, configs),
+            [Some(a), Some(b)] => explain(a, b, sides, loaded),
             [Some(only), None] | [None, Some(only)] => {
                 let lacking = usize::from(pair[1].is_none());
                 let of_task = task.is_some_and(|task| sides[lacking].states.contains_key(task));
                 if sides[lacking].ended || of_task || task.is_some_and(|task| !sides[lacking].holders.contains_key(task)) {
                     alone(&only.entry)
                 } else {
-                    (Cause::Unfinished, "one of the runs has not come as far".to_owned())
+                    (Some(Cause::Unfinished), "one of the runs has not come as far".to_owned())
                 }
             }
         };
@@ -438,10 +460,7 @@ fn is_same(a: &Recorded, b: &Recorded, sides: &[Side; 2]) -> bool {
             (&a.path, a.version, a.content.hash) == (&b.path, b.version, b.content.hash)
         }
         (Entry::QuestionClosed(a), Entry::QuestionClosed(b)) => match (&a.how, &b.how) {
-            (
-                baton_types::entry::QuestionEnd::Answered { answer: a, .. },
-                baton_types::entry::QuestionEnd::Answered { answer: b, .. },
-            ) => a == b,
+            (QuestionEnd::Answered { answer: a, .. }, QuestionEnd::Answered { answer: b, .. }) => a == b,
             (a, b) => a == b,
         },
         (Entry::TaskEnded(a), Entry::TaskEnded(b)) => {
@@ -452,23 +471,22 @@ fn is_same(a: &Recorded, b: &Recorded, sides: &[Side; 2]) -> bool {
     }
 }
 
-/// Explains why two entries at the same place differ.
-fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Cause, String) {
-    let config = |what: &str| {
-        let what = if configs.is_empty() { what.to_owned() } else { format!("{what} ({})", configs.join("; ")) };
-        (Cause::Config, what)
-    };
-    match (a, b) {
-        (Entry::RunStarted(a), Entry::RunStarted(b)) => (Cause::Person, started(a, b)),
+/// Describes how two entries at the same place differ, with the cause if it is certain.
+fn explain(a: &Recorded, b: &Recorded, sides: &[Side; 2], loaded: &Loaded) -> (Option<Cause>, String) {
+    match (&a.entry, &b.entry) {
+        (Entry::RunStarted(a), Entry::RunStarted(b)) => (Some(Cause::Person), started(a, b)),
         (Entry::TaskCreated(a), Entry::TaskCreated(b)) => {
             if a.request == b.request && a.holder == b.holder {
-                (Cause::Document, "the documents that came with the request".to_owned())
+                (None, "the documents that came with the request".to_owned())
             } else {
-                (Cause::ModelAnswer, format!("the request: {} → {}", shown(&a.request), shown(&b.request)))
+                (None, format!("the request: {} → {}", shown(&a.request), shown(&b.request)))
             }
         }
-        (Entry::ModelAnswered(a), Entry::ModelAnswered(b)) if a.request != b.request => {
-            config(&format!("the request of turn {}", b.turn))
+        (Entry::ModelAnswered(first), Entry::ModelAnswered(second)) if first.request != second.request => {
+            let configs = [(0, a), (1, b)].map(|(side, recorded)| loaded.get(&sides[side].configs_at(recorded.seq)));
+            let parts = changed_parts(sides[1].holder(&second.task).as_ref(), configs);
+            let request = format!("the request of turn {}", second.turn);
+            if parts.is_empty() { (None, request) } else { (Some(Cause::Config), format!("{request} ({parts})")) }
         }
         (Entry::ModelAnswered(a), Entry::ModelAnswered(b)) => {
             let said = |text: &str, calls: &[Arc<baton_types::call::ModelCall>]| {
@@ -476,7 +494,7 @@ fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Caus
                 shown(&format!("{text} {}", calls.join(", ")))
             };
             let (a, b) = (said(&a.text, &a.calls), said(&b.text, &b.calls));
-            (Cause::ModelAnswer, format!("the answer to the same request: {a} → {b}"))
+            (Some(Cause::ModelAnswer), format!("the answer to the same request: {a} → {b}"))
         }
         (Entry::CallFinished(a), Entry::CallFinished(b)) if a.call == b.call => {
             let result = |result: &CallResult| {
@@ -484,65 +502,77 @@ fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Caus
                 shown(&error.unwrap_or_else(|| result.output.text().into_owned()))
             };
             let what = format!("the result of {} ({}): {} → {}", b.tool, b.call, result(&a.result), result(&b.result));
-            (Cause::ToolResult, what)
+            (Some(Cause::ToolResult), what)
         }
         (Entry::DocumentWritten(a), Entry::DocumentWritten(b)) => {
             let cause = if a.call.is_some() || b.call.is_some() { Cause::ToolResult } else { Cause::Document };
-            (cause, format!("document {} as it was written → {}", a.reference(), b.reference()))
+            (Some(cause), format!("document {} as it was written → {}", a.reference(), b.reference()))
         }
-        (Entry::QuestionClosed(_), Entry::QuestionClosed(b)) => {
-            let of_person = sides.iter().any(|side| side.holders.get(&b.task) == Some(&Holder::Person));
-            let cause = if of_person { Cause::Person } else { Cause::ModelAnswer };
+        (Entry::QuestionClosed(a), Entry::QuestionClosed(b)) => {
+            let is_of_person = |how: &QuestionEnd| matches!(how, QuestionEnd::Answered { by, .. } if by.is_outside());
+            let cause = (is_of_person(&a.how) || is_of_person(&b.how)).then_some(Cause::Person);
             (cause, format!("the answer to question Q{}", b.number))
         }
-        (Entry::TaskEnded(a), Entry::TaskEnded(b)) if a.limit != b.limit => {
-            (Cause::Limit, format!("the end of task {}: {} → {}", b.task, a.state.as_str(), b.state.as_str()))
-        }
         (Entry::TaskEnded(a), Entry::TaskEnded(b)) => {
-            (Cause::ToolResult, format!("the end of task {}: {} → {}", b.task, a.state.as_str(), b.state.as_str()))
+            let cause = (a.limit != b.limit).then_some(Cause::Limit);
+            (cause, format!("the end of task {}: {} → {}", b.task, a.state.as_str(), b.state.as_str()))
         }
         (Entry::CallRefused(a), Entry::CallRefused(b)) => {
-            config(&format!("why a call was refused: {} → {}", shown(&a.error.message), shown(&b.error.message)))
+            (None, format!("why a call was refused: {} → {}", shown(&a.error.message), shown(&b.error.message)))
         }
-        // The entries at this place are of different kinds. The one that has a cause of its own explains the
-        // difference.
+        // The entries at this place are of different kinds. If one of them alone has a cause of its own, that explains the difference.
         (a, b) => {
             let (first, second) = (alone(a), alone(b));
-            let config_differs = !configs.is_empty() && (first.0, second.0) == (Cause::ToolResult, Cause::ToolResult);
             let cause = match (first.0, second.0) {
-                _ if config_differs => Cause::Config,
-                (Cause::ToolResult, other) | (other, _) => other,
+                (Some(cause), None) | (None, Some(cause)) => Some(cause),
+                (first, second) => first.filter(|_| first == second),
             };
             (cause, format!("{} → {}", first.1, second.1))
         }
     }
 }
 
-/// Explains why only one run has an entry.
-fn alone(entry: &Entry) -> (Cause, String) {
+/// Returns the parts of a request of `holder` that the two `configs` set differently, as text; empty if there are none.
+fn changed_parts(holder: Option<&Holder>, configs: [Option<&Arc<Configs>>; 2]) -> String {
+    let Some(Holder::Agent(id)) = holder else { return String::new() };
+    let [Some(a), Some(b)] = configs.map(|configs| configs?.agents.get(id)) else { return String::new() };
+    let parts = [
+        ("system prompt", a.system_prompt != b.system_prompt),
+        ("model", a.model != b.model),
+        ("settings", a.settings != b.settings),
+        ("tools", a.offered.hash() != b.offered.hash()),
+    ];
+    let changed: Vec<&str> = parts.iter().filter(|(_, is_changed)| *is_changed).map(|(part, _)| *part).collect();
+    if changed.is_empty() { String::new() } else { format!("{} of agent {id}", changed.join(", ")) }
+}
+
+/// Describes an entry that only one run has, with the cause if it is certain.
+fn alone(entry: &Entry) -> (Option<Cause>, String) {
     match entry {
         Entry::ModelRequested(requested) => match &requested.notice {
-            Some(Notice::LastTurn { limit }) => (Cause::Limit, format!("the last turn, at limit {limit}")),
-            Some(Notice::Summarise { .. }) => (Cause::Limit, "a summary of older turns, to make room".to_owned()),
-            Some(Notice::Steer { .. }) => (Cause::Person, "a message to the running task".to_owned()),
-            _ => (Cause::ModelAnswer, "a reminder".to_owned()),
+            Some(Notice::LastTurn { limit }) => (Some(Cause::Limit), format!("the last turn, at limit {limit}")),
+            Some(Notice::Summarise { .. }) => (Some(Cause::Limit), "a summary of older turns, to make room".to_owned()),
+            Some(Notice::Steer { .. }) => (None, "a message to the running task".to_owned()),
+            _ => (None, "a reminder".to_owned()),
         },
         Entry::Compacted(compacted) => {
-            (Cause::Limit, format!("turns up to {} were replaced by a summary", compacted.through_turn))
+            (Some(Cause::Limit), format!("turns up to {} were replaced by a summary", compacted.through_turn))
         }
-        Entry::Control(Control { by, .. }) => (Cause::Person, format!("what {by} did")),
+        Entry::Control(Control { by, .. }) => (by.is_outside().then_some(Cause::Person), format!("what {by} did")),
         Entry::CallRefused(refused) => {
-            let by_limit = refused.error.code == ErrorCode::LimitReached;
-            let cause = if by_limit { Cause::Limit } else { Cause::ToolResult };
+            let cause = (refused.error.code == ErrorCode::LimitReached).then_some(Cause::Limit);
             (cause, format!("call {} of {} was refused: {}", refused.call, refused.tool, shown(&refused.error.message)))
         }
-        Entry::TaskEnded(ended) if ended.limit.is_some() => (Cause::Limit, format!("task {} ended at a limit", ended.task)),
+        Entry::TaskEnded(ended) if ended.limit.is_some() => (Some(Cause::Limit), format!("task {} ended at a limit", ended.task)),
         Entry::DocumentWritten(version) if version.call.is_none() => {
-            (Cause::Document, format!("document {} was written", version.reference()))
+            (Some(Cause::Document), format!("document {} was written", version.reference()))
         }
-        Entry::QuestionClosed(closed) => (Cause::Person, format!("question Q{} was closed", closed.number)),
-        Entry::TaskCreated(created) => (Cause::ModelAnswer, format!("task {} exists in one of them only", created.task)),
-        entry => (Cause::ToolResult, format!("{} in one of them only", entry.name().replace('_', " "))),
+        Entry::QuestionClosed(closed) => {
+            let is_of_person = matches!(&closed.how, QuestionEnd::Answered { by, .. } if by.is_outside());
+            (is_of_person.then_some(Cause::Person), format!("question Q{} was closed", closed.number))
+        }
+        Entry::TaskCreated(created) => (None, format!("task {} exists in one of them only", created.task)),
+        entry => (None, format!("{} in one of them only", entry.name().replace('_', " "))),
     }
 }
 

@@ -132,7 +132,7 @@ impl Execution {
         let over = self.stopped.child_token();
         let _over_at_the_end = over.clone().drop_guard();
         let signs = self.tool.idle.map(SignsOfLife::within);
-        let handed = Arc::<Mutex<Secrets>>::default();
+        let given_secrets = Arc::<Mutex<Secrets>>::default();
         // Runs by a script have no summaries: it has answers for calls alone.
         let can_summarise = |name: &String| self.models.contains_key(name) && !self.models.contains_key(RUN_SCRIPT);
         let summary_model = self.configs.job.summary_model.clone().filter(can_summarise);
@@ -152,7 +152,7 @@ impl Execution {
             models: self.models,
             asked: AtomicU32::new(0),
             inner: self.inner.clone(),
-            handed: Arc::clone(&handed),
+            given_secrets: Arc::clone(&given_secrets),
             run_error,
         };
         let executor = match self.tool.executor.clone() {
@@ -203,7 +203,7 @@ impl Execution {
         if let Some(difference) = self.inner.as_ref().and_then(|inner| inner.diverged.get()) {
             return failed(ErrorCode::Diverged, &format!("the code does not do the same as before: {difference}"));
         }
-        let secrets = handed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let secrets = given_secrets.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match ended {
             Ok(CodeEnd::Returned(Ok(mut output))) => {
                 let mut effects = context.take_effects();

@@ -1,6 +1,6 @@
 //! The shell round the machine: performs its effects and brings back events.
 //!
-//! One actor per run, with three beats: it gathers every event that is ready, lets the core decide and apply each, and
+//! One actor per run, with three steps: it gathers every event that is ready, lets the core decide and apply each, and
 //! commits the entries as one batch; only then are entries published and effects performed. Nothing is visible outside
 //! before it is durable. Nothing polls.
 //!

@@ -92,8 +92,8 @@ impl Engine {
                 working.spawn(async move {
                     let continued = AssertUnwindSafe(engine.continue_waiting(&id, &stop)).catch_unwind().await;
                     let panicked = |panic: Box<dyn Any + Send>| Err(RunError::Fault { message: panic_message(&*panic) });
-                    let tended = continued.unwrap_or_else(panicked).unwrap_or_else(Tended::Failed);
-                    (id, tended)
+                    let outcome = continued.unwrap_or_else(panicked).unwrap_or_else(Tended::Failed);
+                    (id, outcome)
                 });
             }
             let latest = now.plus(LONGEST_PAUSE);
@@ -101,16 +101,16 @@ impl Engine {
             tokio::select! {
                 () = &mut stop => stopped.cancel(),
                 Some(done) = working.join_next() => {
-                    let Ok((id, tended)) = done else { continue };
+                    let Ok((id, outcome)) = done else { continue };
                     busy.remove(&id);
-                    let pause = match &tended {
+                    let pause = match &outcome {
                         // Another process was faster.
                         Tended::Failed(RunError::Held { .. }) => Some(LONGEST_PAUSE),
                         Tended::Failed(_) => Some(TRY_AGAIN),
                         Tended::Waits | Tended::Over(_) => None,
                     };
                     if pause != Some(LONGEST_PAUSE) {
-                        report(Tending::Run(&id, &tended));
+                        report(Tending::Run(&id, &outcome));
                     }
                     passed_over.extend(pause.map(|pause| (id, self.0.clock.now().plus(pause))));
                 }
@@ -119,10 +119,10 @@ impl Engine {
             }
         }
         while let Some(done) = working.join_next().await {
-            if let Ok((id, tended)) = done
-                && !matches!(tended, Tended::Failed(RunError::Held { .. }))
+            if let Ok((id, outcome)) = done
+                && !matches!(outcome, Tended::Failed(RunError::Held { .. }))
             {
-                report(Tending::Run(&id, &tended));
+                report(Tending::Run(&id, &outcome));
             }
         }
         Ok(())

@@ -88,7 +88,7 @@ impl Trusted {
         policy: &dyn TrustPolicy,
     ) -> Result<Self, RunError> {
         let mut reaches = configs.reaches();
-        let (files, scripts) = CommandFiles::judged(configs, &reaches, folder)?;
+        let (files, scripts) = CommandFiles::named_by(configs, &reaches, folder)?;
         reaches.extend(scripts);
         let request = TrustRequest { folder, reaches, variables: variables(configs, stand_in) };
         policy.judge(&request).map_err(|untrusted| RunError::Untrusted { reason: untrusted.reason })?;
@@ -163,14 +163,14 @@ fn hash_of_named(folder: Option<&Path>, argument: &str) -> io::Result<Option<Con
 }
 
 /// Files of the folders of job and project as they may run: the arguments of commands that name them, each with
-/// [`ExecSpec::above`], and the hashes that were judged.
+/// [`ExecSpec::above`], and their hashes when trust was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandFiles(BTreeMap<(usize, String), ContentHash>);
 
 impl CommandFiles {
     /// Returns the files named by the commands in `reaches`. A file that the configs pin must be unchanged since they
     /// were read: a person judges what will run.
-    fn judged(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
+    fn named_by(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
         let pinned: BTreeMap<(usize, &str), &str> = configs.used_tools().flat_map(pinned_files).collect();
         let (mut files, mut scripts) = (BTreeMap::new(), Vec::new());
         for reach in reaches {
@@ -207,13 +207,13 @@ impl CommandFiles {
         Ok((Self(files), scripts))
     }
 
-    /// Returns the first file named by the command of `spec` that differs from the judged one: changed, gone, or new. Blocks.
+    /// Returns the first file named by the command of `spec` that differs from the trusted one: changed, gone, or new. Blocks.
     pub(crate) fn changed<'c>(&self, spec: &'c ExecSpec, folder: Option<&Path>) -> Option<&'c str> {
-        let is_as_judged = |argument: &String| {
-            let judged = self.0.get(&(spec.above, argument.clone()));
-            hash_of_named(spec.folder(folder), argument).is_ok_and(|found| found.as_ref() == judged)
+        let is_unchanged = |argument: &String| {
+            let trusted = self.0.get(&(spec.above, argument.clone()));
+            hash_of_named(spec.folder(folder), argument).is_ok_and(|found| found.as_ref() == trusted)
         };
-        spec.command.iter().find(|argument| !is_as_judged(argument)).map(String::as_str)
+        spec.command.iter().find(|argument| !is_unchanged(argument)).map(String::as_str)
     }
 }
 

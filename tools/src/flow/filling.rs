@@ -4,6 +4,7 @@
 //! from outside. So the dollars before a `{` are doubled, once for each tool that will read them.
 
 use std::cell::Cell;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -21,14 +22,28 @@ impl Room {
         Self(Cell::new(ROOM))
     }
 
-    fn take(&self, bytes: usize) -> Result<(), String> {
-        self.0.set(self.0.get().checked_sub(bytes).ok_or_else(no_room)?);
+    fn take(&self, bytes: usize) -> Result<(), FillError> {
+        self.0.set(self.0.get().checked_sub(bytes).ok_or(FillError::NoRoom)?);
         Ok(())
     }
 }
 
-fn no_room() -> String {
-    format!("the inputs of all calls have more than {} MiB together", ROOM >> 20)
+/// The reason why an input cannot be filled.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FillError {
+    /// A value lacks what a reference reads.
+    Value(String),
+    /// The inputs of all calls are too large together.
+    NoRoom,
+}
+
+impl fmt::Display for FillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(reason) => f.write_str(reason),
+            Self::NoRoom => write!(f, "the inputs of all calls have more than {} MiB together", ROOM >> 20),
+        }
+    }
 }
 
 /// The values that references name.
@@ -72,18 +87,18 @@ impl<'t> Place<'t> {
 
 impl Values<'_, '_> {
     /// Returns the input of a call of `tool` that `template` describes.
-    pub(super) fn fill(&self, template: &Template, tool: &str) -> Result<Value, String> {
+    pub(super) fn fill(&self, template: &Template, tool: &str) -> Result<Value, FillError> {
         self.filled(template, Place::Input(tool), 0)
     }
 
-    fn value_of(&self, reference: &Reference) -> Result<Value, String> {
-        let value = (self.of)(&reference.name).ok_or_else(|| format!("{reference} has no value"))?;
-        let part = reference.part_of(value, &(self.noun)(&reference.name))?;
+    fn value_of(&self, reference: &Reference) -> Result<Value, FillError> {
+        let value = (self.of)(&reference.name).ok_or_else(|| FillError::Value(format!("{reference} has no value")))?;
+        let part = reference.part_of(value, &(self.noun)(&reference.name)).map_err(FillError::Value)?;
         Ok(if reference.is_text { Value::String(text_of(part)) } else { part.clone() })
     }
 
     /// Fills `template`, whose references are read `depth` times more after this.
-    fn filled(&self, template: &Template, place: Place<'_>, depth: u32) -> Result<Value, String> {
+    fn filled(&self, template: &Template, place: Place<'_>, depth: u32) -> Result<Value, FillError> {
         Ok(match template {
             Template::Value(value) => {
                 self.room.take(size_of(value))?;
@@ -121,7 +136,7 @@ impl Values<'_, '_> {
                     self.room.take(key.len())?;
                     Ok((key.clone(), self.filled(value, place, depth + more)?))
                 });
-                Value::Object(filled.collect::<Result<_, String>>()?)
+                Value::Object(filled.collect::<Result<_, FillError>>()?)
             }
         })
     }
@@ -143,7 +158,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// Makes the texts of `value` stay as they are when references are read `depth` times, and more often in the inputs of `workflow` and `map`.
-fn escape(value: &mut Value, place: Place<'_>, depth: u32) -> Result<(), String> {
+fn escape(value: &mut Value, place: Place<'_>, depth: u32) -> Result<(), FillError> {
     match value {
         Value::String(text) if depth > 0 => {
             let mut escaped = Escaped::new(depth);
@@ -231,8 +246,8 @@ impl Escaped {
         }
     }
 
-    fn finish(self) -> Result<String, String> {
-        if self.is_cut { Err(no_room()) } else { Ok(self.text) }
+    fn finish(self) -> Result<String, FillError> {
+        if self.is_cut { Err(FillError::NoRoom) } else { Ok(self.text) }
     }
 }
 
@@ -268,7 +283,9 @@ mod tests {
     fn fill(tool: &str, input: Value, values: &[(&str, Value)]) -> Result<Value, String> {
         let of = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
         let room = Room::new();
-        Values { room: &room, of: &of, noun: &|name| format!("the output of step {name:?}") }.fill(&Template::parse(input)?, tool)
+        Values { room: &room, of: &of, noun: &|name| format!("the output of step {name:?}") }
+            .fill(&Template::parse(input)?, tool)
+            .map_err(|error| error.to_string())
     }
 
     fn filled(input: Value) -> Result<Value, String> {

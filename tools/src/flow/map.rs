@@ -1,6 +1,7 @@
 //! `map`: one tool or agent over a list of items.
 //!
-//! Failures are data: each item has a result. What the limits cannot admit is refused before the first call.
+//! Failures are data: each item has a result, also an item that lacks what the input reads. What is wrong with all items, and what the
+//! limits cannot admit, is refused before the first call.
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};
@@ -11,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::filling::{Room, Values, reason_of};
+use super::filling::{FillError, Room, Values, reason_of};
 use super::reference::Template;
 
 /// The most items of one call.
@@ -46,6 +47,11 @@ struct ItemResult {
 }
 
 impl ItemResult {
+    /// Returns the result of an item for which no call can be made.
+    fn without_call(reason: &str) -> Self {
+        Self { status: CallStatus::Failed, output: None, error: Some(format!("no call was made: {reason}")) }
+    }
+
     fn new(result: &CallResult, template: &Template) -> Self {
         let (status, output) = (result.status, result.output.value());
         // A partial output may still be useful.
@@ -75,10 +81,12 @@ async fn map(
     }
     let template = template_of(input).map_err(invalid)?;
     let calls = calls_of(&tool, &template, items).map_err(invalid)?;
-    context.check_ahead(calls.clone()).await?;
+    context.check_ahead(calls.iter().flatten().cloned().collect()).await?;
     let at_once = concurrency.unwrap_or(CONCURRENCY).clamp(1, MAX_CONCURRENCY);
-    let mut results: Vec<Option<ItemResult>> = calls.iter().map(|_| None).collect();
-    let (mut running, mut left) = (FuturesUnordered::new(), calls.into_iter().enumerate());
+    let mut results: Vec<Option<ItemResult>> =
+        calls.iter().map(|call| call.as_ref().err().map(|reason| ItemResult::without_call(reason))).collect();
+    let calls = calls.into_iter().enumerate().filter_map(|(index, call)| Some((index, call.ok()?)));
+    let (mut running, mut left) = (FuturesUnordered::new(), calls);
     loop {
         while running.len() < at_once
             && let Some((index, call)) = left.next()
@@ -137,16 +145,29 @@ fn template_of(input: Map<String, Value>) -> Result<Template, String> {
     }
 }
 
-/// Returns the call for each item.
-fn calls_of(tool: &str, template: &Template, items: Vec<Value>) -> Result<Vec<ModelCall>, String> {
+/// Returns the call for each item, or the reason why there is none for it.
+///
+/// # Errors
+/// No item has what the input reads, or the inputs are too large together.
+fn calls_of(tool: &str, template: &Template, items: Vec<Value>) -> Result<Vec<Result<ModelCall, String>>, String> {
     let room = Room::new();
     let call = |(index, item): (usize, Value)| {
         let number = json!(index);
         let of = |name: &str| Some(if name == "item" { &item } else { &number });
-        let input = Values { room: &room, of: &of, noun: &|name| format!("the {name}") }.fill(template, tool);
-        Ok(ModelCall::new(tool, input.map_err(|error| format!("item {index}: {error}"))?))
+        match (Values { room: &room, of: &of, noun: &|name| format!("the {name}") }).fill(template, tool) {
+            Ok(input) => Ok(Ok(ModelCall::new(tool, input))),
+            Err(FillError::Value(reason)) => Ok(Err(reason)),
+            Err(error @ FillError::NoRoom) => Err(format!("item {index}: {error}; no call was made")),
+        }
     };
-    items.into_iter().enumerate().map(call).collect()
+    let calls: Vec<Result<ModelCall, String>> = items.into_iter().enumerate().map(call).collect::<Result<_, _>>()?;
+    match calls.first() {
+        // The fault is then in the input.
+        Some(Err(reason)) if calls.iter().all(Result::is_err) => {
+            Err(format!("no item has what the input reads, and no call was made: item 0: {reason}"))
+        }
+        _ => Ok(calls),
+    }
 }
 
 #[cfg(test)]
@@ -217,8 +238,29 @@ mod tests {
         assert_eq!(refused(json!({}), None), "exactly one of items and document is needed");
         let unknown = refused(json!({"n": "${it.n}"}), Some(vec![json!(1)]));
         assert_eq!(unknown, "the input reads ${it.n}; it may read ${item} and ${index}; for a text write $${it.n}");
-        let missing = refused(json!({"n": "${item.n}"}), Some(vec![json!({"n": 1}), json!({})]));
-        assert_eq!(missing, "item 1: ${item.n} is not in the item: it is an object with no keys");
+        let missing = refused(json!({"n": "${item.n}"}), Some(vec![json!({}), json!({"m": 1})]));
+        let expected = "no item has what the input reads, and no call was made: item 0: ${item.n} is not in the item: it is an object with \
+                        no keys";
+        assert_eq!(missing, expected);
+        let large = refused(json!({"n": "${item}"}), Some(vec![json!("x".repeat(1 << 20)); 65]));
+        assert_eq!(large, "item 63: the inputs of all calls have more than 64 MiB together; no call was made");
+    }
+
+    #[test]
+    fn an_item_that_lacks_a_field_fails_alone() {
+        let items = vec![json!({"n": 1}), json!({}), json!({"n": 5})];
+        let mapped = run(&context(), json!({"n": "${item.n}"}), Some(items), None).unwrap();
+        let error = "no call was made: ${item.n} is not in the item: it is an object with no keys";
+        let expected = json!({
+            "results": [
+                {"status": "success", "output": {"n": 1}},
+                {"status": "failed", "error": error},
+                {"status": "success", "output": {"n": 5}}
+            ],
+            "succeeded": 2,
+            "failed": 1
+        });
+        assert_eq!(mapped, expected);
     }
 
     #[test]

@@ -14,8 +14,9 @@ use baton_program::protocol::{FromWorker, MAX_LINE_BYTES, ToWorker};
 use baton_program::{Answer, Call, Fault, Finished, Limits, Program, worker};
 use baton_schema::compile;
 use baton_tool::{ToolContext, ToolError};
-use baton_types::call::{CallResult, CallStatus};
+use baton_types::call::{CallResult, CallStatus, ErrorCode};
 use baton_types::json;
+use baton_types::spelling::nearest;
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ use crate::reading::text_of;
 
 /// The most bytes of a worker's errors that are read.
 const MAX_ERROR_BYTES: u64 = 4 << 10;
+/// The most tools that an error lists.
+const MAX_LISTED: usize = 20;
 /// The tool by which a program asks its agent's master.
 const ASKS: &str = "ask_master";
 /// Prefix of the tools that delegate to an agent.
@@ -174,7 +177,8 @@ async fn make(context: &ToolContext, number: u32, call: Call) -> Result<Answer, 
 /// Returns the output of a call, or the reason why it has none.
 fn answer_of(tool: &str, result: &CallResult, schema: Option<&Value>) -> Answer {
     if result.status != CallStatus::Success {
-        return Err(format!("{tool} ended as {}: {}", result.status.as_str(), result.reason()));
+        let hint = known_tools(tool, result).unwrap_or_default();
+        return Err(format!("{tool} ended as {}: {}{hint}", result.status.as_str(), result.reason()));
     }
     let output = result.output.value();
     let Some(schema) = schema else { return Ok(output) };
@@ -188,6 +192,21 @@ fn answer_of(tool: &str, result: &CallResult, schema: Option<&Value>) -> Answer 
         }
     }
     Err(format!("the result of {tool} does not meet the schema: {}", why.unwrap_or_default()))
+}
+
+/// Returns the nearest tool and the tools that a program may call, if `tool` is none of them. The program sees only the text of an error.
+fn known_tools(tool: &str, result: &CallResult) -> Option<String> {
+    let error = result.error.as_ref().filter(|error| error.code == ErrorCode::UnknownTool)?;
+    let detail = error.detail.value();
+    let known: Vec<&str> = detail["callable_tools"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let listed = known.iter().take(MAX_LISTED).copied().collect::<Vec<_>>().join(", ");
+    let more = known.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let list = if known.is_empty() { "It may call none".to_owned() } else { format!("It may call {listed}{more}") };
+    Some(match nearest(tool, known.iter().copied()) {
+        Some(name) => format!("; did you mean {name:?}? {list}"),
+        None => format!(". {list}"),
+    })
 }
 
 /// A worker with its program. It is killed with its call.

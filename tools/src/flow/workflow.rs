@@ -82,7 +82,7 @@ async fn workflow(
             let (of, noun) = (|id: &str| state.output(id), |id: &str| format!("the output of step {id:?}"));
             match (Values { room: &room, of: &of, noun: &noun }).fill(&step.input, &step.tool) {
                 Ok(input) => running.push(async move { (index, context.call_tool(Some(&step.id), &step.tool, input).await) }),
-                Err(reason) => state.fail(index, reason),
+                Err(error) => state.fail(index, error.to_string()),
             }
             state.end_at_failure(continueOnError)?;
         }

@@ -58,7 +58,7 @@ enum Rule {
         #[serde(alias = "value")]
         path: String,
     },
-    /// What a jq filter gives: its output, a list of several, or null.
+    /// The output of a jq filter; a list of several, or null for none.
     Jq { query: String },
     /// The value itself.
     Literal { value: Value },

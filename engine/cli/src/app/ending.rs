@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_machine::{OpenCall, Task};
 use baton_runtime::{RunError, RunHandle};
 use baton_store::Store;
 use clap::{Args, ValueHint};
@@ -171,15 +170,6 @@ fn suggest(view: &RunView, exit: Exit, place: &Place) {
     }
 }
 
-/// Returns a line for each call that the end of its process interrupts, and that does not run again.
-fn interrupted(view: &RunView) -> Vec<Text> {
-    let line = |(task, call): (&Task, &OpenCall)| {
-        let (tool, holder) = (&call.asked.tool, &task.holder);
-        text!("{} {tool} of {holder} ({}) was interrupted: whether it took effect is unknown", style::bad("!"), call.id)
-    };
-    view.run.interruptible().map(line).collect()
-}
-
 /// Returns the commands to suggest next.
 pub(crate) fn next(view: &RunView, exit: Exit, has_process: bool) -> Vec<Text> {
     let run = view.id();
@@ -191,7 +181,7 @@ pub(crate) fn next(view: &RunView, exit: Exit, has_process: bool) -> Vec<Text> {
     };
     match exit {
         Exit::Waiting => {
-            let mut lines = if has_process { Vec::new() } else { interrupted(view) };
+            let mut lines = if has_process { Vec::new() } else { view.interrupted_lines() };
             for asked in view.questions_for_person() {
                 let call = asked.task.id.originating_call();
                 if !has_process && view.run.interrupted_above(&call).is_some() {
@@ -219,7 +209,7 @@ pub(crate) fn next(view: &RunView, exit: Exit, has_process: bool) -> Vec<Text> {
             lines
         }
         Exit::Interrupted => {
-            let mut lines = interrupted(view);
+            let mut lines = view.interrupted_lines();
             let what = if lines.is_empty() { "stopped; nothing is lost" } else { "stopped" };
             lines.push(text!("{what}   {} {resume}", label));
             lines

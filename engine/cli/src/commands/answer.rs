@@ -95,12 +95,17 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
     // A pause lasts until a person ends it.
     let resumes = matches!(delivered, Delivery::Queued) && !args.continuation.no_resume && !view.run.totals().paused;
     if place.screen.is_text() {
-        let told = text!("Q{number} answered: {}", Text::block(&answer_text(&answer)));
-        // A continued run prints its own result.
-        if resumes {
-            place.screen.tell(&told);
-        } else {
-            place.screen.text(&told)?;
+        let answer = Text::block(&answer_text(&answer));
+        // A continued run prints its own result, and the process that runs it may still refuse an answer from the inbox.
+        match delivered {
+            Delivery::Queued if resumes => {
+                place.screen.tell(&text!("the answer to Q{number} is in the inbox, and the run continues: {}", answer));
+            }
+            Delivery::Queued => {
+                place.screen.text(&text!("the answer to Q{number} is in the inbox, until the run continues: {}", answer))?;
+            }
+            Delivery::Sent => place.screen.text(&text!("the answer to Q{number} is in the inbox: {}", answer))?,
+            Delivery::Done => place.screen.text(&text!("Q{number} answered: {}", answer))?,
         }
         let open = view.questions_for_person().count() - 1;
         if open > 0 && !resumes {
@@ -109,7 +114,8 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         match delivered {
             Delivery::Queued if resumes => {}
             Delivery::Queued => place.screen.tell(&text!("{}       {}", style::faint("next:"), baton("resume").value(run))),
-            Delivery::Sent | Delivery::Done => place.screen.tell(&text!("the process that runs it continues with the answer")),
+            Delivery::Sent => place.screen.tell(&text!("the process that runs it has not taken the answer yet")),
+            Delivery::Done => place.screen.tell(&text!("the process that runs it continues with the answer")),
         }
     } else if !resumes {
         let state = delivered.as_str();

@@ -65,11 +65,11 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
         Some(first) => {
             let holder = first.holder.as_ref().map(|holder| format!(" ({holder})")).unwrap_or_default();
             screen.text(&text!("first       task {}{holder}, {}", first.task, entries(first)))?;
-            screen.text(&text!(
-                "cause       {}: {}",
-                style::waiting(first.cause.as_str().replace('_', " ")),
-                Text::line(&first.what)
-            ))?;
+            let what = Text::line(&first.what);
+            screen.text(&match first.cause {
+                Some(cause) => text!("cause       {}: {}", style::waiting(cause.as_str().replace('_', " ")), what),
+                None => text!("differs     {}", what),
+            })?;
             for (run, (decision, at)) in diff.runs.iter().zip(first.decision.into_iter().zip(first.fork_at)) {
                 if let (Some(decision), Some(at)) = (decision, at) {
                     let command = baton("fork").value(run).option("--at", at);

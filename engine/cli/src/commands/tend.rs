@@ -21,7 +21,7 @@ pub(crate) struct TendArgs {
     trust: bool,
 }
 
-/// Continues runs until Ctrl-C or SIGTERM.
+/// Continues runs until Ctrl-C, SIGTERM or SIGHUP.
 pub(crate) async fn run(args: &TendArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
     let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
@@ -32,16 +32,19 @@ pub(crate) async fn run(args: &TendArgs, place: &Place) -> Result<Exit, Failure>
         place.shown(&file)
     ));
     let report = |tending: Tending<'_>| match tending {
-        Tending::Run(run, tended) => report_run(place, run, tended),
+        Tending::Run(run, outcome) => report_run(place, run, outcome),
         Tending::Schedules(pass) => report_ticks(place, pass),
     };
-    engine.tend(interruptions.next(), report).await.map_err(run_failure)?;
+    let stop = async {
+        let _any = interruptions.next().await;
+    };
+    engine.tend(stop, report).await.map_err(run_failure)?;
     Ok(Exit::Done)
 }
 
 /// Prints what became of a run, one line for each time that it continued.
-fn report_run(place: &Place, run: &RunId, tended: &Tended) {
-    let (state, reason) = match tended {
+fn report_run(place: &Place, run: &RunId, outcome: &Tended) {
+    let (state, reason) = match outcome {
         Tended::Over(RunOutcome::Ended { end, .. }) => (end.state.as_str().to_owned(), None),
         Tended::Waits | Tended::Over(RunOutcome::WaitingForPerson) => ("waiting".to_owned(), None),
         Tended::Over(RunOutcome::Stopped) => ("stopped".to_owned(), None),
@@ -51,7 +54,7 @@ fn report_run(place: &Place, run: &RunId, tended: &Tended) {
         Tended::Over(RunOutcome::Failed(error)) | Tended::Failed(error) => ("not continued".to_owned(), Some(error.to_string())),
     };
     // The reader of stdout may be gone; the runs continue.
-    let _unread = if place.screen.is_text() {
+    let _closed = if place.screen.is_text() {
         let reason = reason.map_or_else(Text::default, |reason| text!(": {reason}"));
         place.screen.text(&text!("{} {state}{}", style::name(run), reason))
     } else {
@@ -65,7 +68,7 @@ fn report_ticks(place: &Place, pass: &SchedulePass) {
         let context = tick.context.value();
         let at = context["scheduled_at"].as_str().unwrap_or_default();
         // The reader of stdout may be gone; the passes continue.
-        let _unread = if place.screen.is_text() {
+        let _closed = if place.screen.is_text() {
             place.screen.text(&text!("{} tick of {at}", style::name(context["schedule"].as_str().unwrap_or_default())))
         } else {
             place.screen.json(&json!({"schedule": context["schedule_id"], "tick": tick.id, "scheduled_at": at}))

@@ -105,7 +105,7 @@ async fn verify_run(found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
         findings,
     };
     if place.screen.is_text() {
-        place.screen.text(&run_told(&verified))?;
+        place.screen.text(&run_report(&verified))?;
     } else {
         place.screen.json(&verified)?;
     }
@@ -143,7 +143,7 @@ async fn bad_contents(found: &FoundRun, report: &Report) -> Result<Vec<String>, 
 }
 
 /// Renders the report about a run for people.
-fn run_told(verified: &VerifiedRun<'_>) -> Text {
+fn run_report(verified: &VerifiedRun<'_>) -> Text {
     let VerifiedRun { run, holds, entries, tasks, requests, contents, findings } = verified;
     let mut lines = vec![if *holds {
         style::good(format!("✓ {run} holds"))

@@ -47,8 +47,8 @@ pub(crate) struct Asked {
     pub(crate) typed: String,
     /// The fault of the last answer.
     pub(crate) fault: Option<String>,
-    /// Whether an answer was sent that the run has not judged yet.
-    pub(crate) handed_over: bool,
+    /// Whether an answer was sent that the run has not checked yet.
+    pub(crate) is_sent: bool,
 }
 
 /// An event of the session.
@@ -65,8 +65,8 @@ pub(crate) enum Event {
     WaitsForPeople(u64),
     /// A key was pressed.
     Key(Key),
-    /// The run, or the question's schema, judged an answer: `None` accepts it.
-    Judged {
+    /// The run, or the question's schema, checked an answer: `None` accepts it.
+    AnswerChecked {
         /// The question's task.
         question: TaskId,
         /// The fault of the answer.
@@ -74,8 +74,10 @@ pub(crate) enum Event {
     },
     /// The person or the system sent an interrupt.
     Interrupted,
+    /// The terminal was closed.
+    HungUp,
     /// The entries can no longer be printed.
-    Unread,
+    OutputFailed,
     /// The lines that a person types in place of a model have ended.
     InputEnded,
     /// The run ended or stopped.
@@ -102,7 +104,7 @@ pub(crate) enum Action {
     Ask(TaskId),
     /// Show no question and read no keys.
     AskNothing,
-    /// Check this text against the question's schema, and send it to the run if it fits. [`Event::Judged`] reports the outcome.
+    /// Check this text against the question's schema, and send it to the run if it fits. [`Event::AnswerChecked`] reports the outcome.
     Answer {
         /// The question's task.
         question: TaskId,
@@ -116,7 +118,7 @@ pub(crate) enum Action {
     /// Stop the run, so that it takes no further step.
     Stop,
     /// Print which calls stopping waits for.
-    SayAwaited,
+    ShowAwaited,
     /// End the process at once.
     Exit,
 }
@@ -173,10 +175,10 @@ impl Conversation {
             Event::Entries { seq, open } => (self.seq, self.open) = (seq, open),
             Event::WaitsForPeople(seq) => self.waits_since = Some(seq),
             Event::Key(key) => return self.on_key(key),
-            Event::Judged { question, fault } => return self.on_judged(&question, fault),
-            // Like an interruption, but only once: a full disk must not end the process.
-            Event::Unread | Event::InputEnded if self.is_interrupted() => return Vec::new(),
-            Event::Interrupted | Event::Unread | Event::InputEnded => return self.on_interruption(),
+            Event::AnswerChecked { question, fault } => return self.on_answer_checked(&question, fault),
+            // Like an interruption, but only once: a full disk, or a second signal about the same terminal, must not end the process.
+            Event::HungUp | Event::OutputFailed | Event::InputEnded if self.is_interrupted() => return Vec::new(),
+            Event::Interrupted | Event::HungUp | Event::OutputFailed | Event::InputEnded => return self.on_interruption(),
             Event::Ended => {
                 let interrupted = self.is_interrupted();
                 return self.enter(State::Over { interrupted });
@@ -197,7 +199,7 @@ impl Conversation {
             (Some(_), State::Asking(asked)) if is_asked(asked) => Vec::new(),
             (Some(open), _) => {
                 let question = open.question.clone();
-                self.state = State::Asking(Asked { open, typed: String::new(), fault: None, handed_over: false });
+                self.state = State::Asking(Asked { open, typed: String::new(), fault: None, is_sent: false });
                 vec![Action::Ask(question)]
             }
             // Both numbers are of the same entry, so there was no answer in between.
@@ -219,9 +221,9 @@ impl Conversation {
     }
 
     fn on_key(&mut self, key: Key) -> Vec<Action> {
-        // Keys that are typed while an answer is judged are ignored: the person cannot know which question comes next.
+        // Keys that are typed while an answer is checked are ignored: the person cannot know which question comes next.
         let State::Asking(asked) = &mut self.state else { return Vec::new() };
-        if asked.handed_over {
+        if asked.is_sent {
             return Vec::new();
         }
         match key {
@@ -238,7 +240,7 @@ impl Conversation {
                     "d" if asked.open.has_documents => return vec![Action::ShowDocuments(question)],
                     _ => {}
                 }
-                asked.handed_over = true;
+                asked.is_sent = true;
                 asked.fault = None;
                 return vec![Action::Answer { question, typed }];
             }
@@ -246,12 +248,12 @@ impl Conversation {
         Vec::new()
     }
 
-    fn on_judged(&mut self, question: &TaskId, fault: Option<String>) -> Vec<Action> {
+    fn on_answer_checked(&mut self, question: &TaskId, fault: Option<String>) -> Vec<Action> {
         // An accepted answer remains on the screen until the entry that closes its question arrives.
         let Some(fault) = fault else { return Vec::new() };
         match &mut self.state {
             State::Asking(asked) if asked.open.question == *question => {
-                asked.handed_over = false;
+                asked.is_sent = false;
                 asked.fault = Some(fault);
                 Vec::new()
             }
@@ -268,11 +270,11 @@ impl Conversation {
             State::Stopping { interrupted: true } => vec![Action::Exit],
             State::Stopping { interrupted: false } => {
                 self.state = State::Stopping { interrupted: true };
-                vec![Action::SayAwaited]
+                vec![Action::ShowAwaited]
             }
             State::Running | State::Asking(_) | State::WaitingForOthers => {
                 let mut actions = self.enter(State::Stopping { interrupted: true });
-                actions.extend([Action::Stop, Action::SayAwaited]);
+                actions.extend([Action::Stop, Action::ShowAwaited]);
                 actions
             }
         }

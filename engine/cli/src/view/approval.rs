@@ -24,14 +24,14 @@ pub(crate) struct Preview {
     /// The change of a document.
     pub(crate) change: Option<Change>,
     /// The version of a breadcrumb that the call approves.
-    pub(crate) breadcrumb: Option<Judged>,
+    pub(crate) breadcrumb: Option<BreadcrumbPreview>,
     /// The reason why the change or the title is unknown.
     pub(crate) fault: Option<String>,
 }
 
 /// The version of a breadcrumb that a call would approve.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Judged {
+pub(crate) struct BreadcrumbPreview {
     pub(crate) id: BreadcrumbId,
     pub(crate) version: u64,
     pub(crate) title: String,
@@ -41,7 +41,7 @@ pub(crate) struct Judged {
     pub(crate) llm_hints: Option<Json>,
 }
 
-impl Judged {
+impl BreadcrumbPreview {
     /// Renders the version as lines of at most `width` characters.
     fn lines(&self, width: usize, extent: Extent<'_>) -> Vec<Text> {
         let Self { id, version, title, schema_name, description, context, llm_hints } = self;
@@ -68,7 +68,7 @@ pub(crate) struct CallReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<Change>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    breadcrumb: Option<Judged>,
+    breadcrumb: Option<BreadcrumbPreview>,
     /// The reason why the change is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
@@ -94,7 +94,10 @@ pub(crate) fn call_lines(call: &ModelCall, preview: Option<&Preview>, width: usi
     let mut lines = input_lines(&call.input, change, width, extent);
     lines.extend(change.into_iter().flat_map(|change| change.lines(width, extent)));
     lines.extend(
-        preview.and_then(|preview| preview.breadcrumb.as_ref()).into_iter().flat_map(|judged| judged.lines(width, extent)),
+        preview
+            .and_then(|preview| preview.breadcrumb.as_ref())
+            .into_iter()
+            .flat_map(|breadcrumb| breadcrumb.lines(width, extent)),
     );
     lines.extend(preview.and_then(|preview| preview.fault.as_ref()).map(|fault| text!("→ {}", Text::line(fault))));
     lines

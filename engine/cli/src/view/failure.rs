@@ -2,6 +2,7 @@
 //!
 //! `run`, `show`, `timeline` and the JSON of a run take it from here, so all of them report the same.
 
+use baton_machine::{OpenCall, Task};
 use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::id::{AgentId, CallId, TaskId};
 use baton_types::json::Json;
@@ -106,6 +107,15 @@ struct Effect {
 }
 
 impl RunView {
+    /// Returns a line for each call that the end of its process interrupts, and that does not run again.
+    pub(crate) fn interrupted_lines(&self) -> Vec<Text> {
+        let line = |(task, call): (&Task, &OpenCall)| {
+            let (tool, holder) = (&call.asked.tool, &task.holder);
+            text!("{} {tool} of {holder} ({}) was interrupted: whether it took effect is unknown", style::bad("!"), call.id)
+        };
+        self.run.interruptible().map(line).collect()
+    }
+
     /// Returns the failure of a run that ended without a success.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let ended = self.run.ended().filter(|ended| ended.status != CallStatus::Success)?;

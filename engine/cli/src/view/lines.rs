@@ -53,7 +53,9 @@ pub(crate) fn output(line: &Line, began: Timestamp, all_tasks: bool, width: usiz
     let task = line.task.as_ref().map(ToString::to_string).unwrap_or_default();
     let holder = line.holder.as_ref().map(ToString::to_string).unwrap_or_default();
     let head = text!("{} {} {holder} → you", style::faint(text!("{elapsed:>6}")), style::faint(task));
-    let body = words::wrap(value.trim(), width.saturating_sub(MARK.chars().count()));
+    // Spaces at the beginning of the first line may belong to a list or to code.
+    let value = value.trim_end().trim_start_matches(['\n', '\r']);
+    let body = words::wrap(value, width.saturating_sub(MARK.chars().count()));
     std::iter::once(head).chain(body.into_iter().map(|line| text!("{}{}", style::faint(MARK), line))).collect()
 }
 

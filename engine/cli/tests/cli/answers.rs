@@ -33,7 +33,11 @@ fn an_answer_is_checked_first_and_resume_goes_on_with_it() {
     folder.baton(&["answer", "@last", "--json", "7"]).exits(2).tells("does not fit");
     folder.baton(&["answer", "@last"]).exits(2).tells("Revenue or units?").tells("no answer was given");
     folder.baton(&["answer", "@last", "Q2", "units"]).exits(6).tells("there is no question Q2");
-    folder.baton(&["answer", "Q1", "2", "--no-resume"]).exits(0).says("Q1 answered: units").tells("baton resume");
+    folder
+        .baton(&["answer", "Q1", "2", "--no-resume"])
+        .exits(0)
+        .says("the answer to Q1 is in the inbox, until the run continues: units")
+        .tells("baton resume");
     let report = folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json();
     assert_eq!((&report["result"], &report["status"]), (&json!({"summary": "units"}), &json!("success")));
     assert_eq!(report["questions"][0]["answered_by"], json!({"person": "ann"}));
@@ -92,14 +96,18 @@ fn an_answer_continues_a_run_that_no_process_executes() {
     folder.asking_job();
     folder.baton(&["run", "asking"]).exits(3);
     let ran = folder.baton(&["answer", "@last", "units", "--out", "out"]).exits(0);
-    ran.says("units").tells("Q1 answered: units").tells("✓ completed");
+    ran.says("units").tells("the answer to Q1 is in the inbox, and the run continues: units").tells("✓ completed");
     folder.baton(&["run", "asking"]).exits(3);
     let report = folder.baton(&["answer", "@last", "revenue", "--output", "json"]).exits(0).json();
     assert_eq!((&report["status"], &report["result"]), (&json!("success"), &json!({"summary": "revenue"})));
 
     folder.baton(&["run", "asking"]).exits(3);
     folder.baton(&["pause", "@last"]).exits(0);
-    folder.baton(&["answer", "@last", "units"]).exits(0).says("Q1 answered: units").tells("baton resume");
+    folder
+        .baton(&["answer", "@last", "units"])
+        .exits(0)
+        .says("the answer to Q1 is in the inbox, until the run continues: units")
+        .tells("baton resume");
     assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "waiting", "a pause lasts");
     folder.baton(&["resume", "@last"]).exits(0).says("units");
 }

@@ -83,7 +83,7 @@ fn a_delivery_continues_a_run_whose_process_was_killed() {
     let (child, key) = started(&folder);
     end(child, "-KILL");
     assert_eq!(shown(&folder)["suspended"][0]["key"], json!(key), "the key stays the same");
-    folder.baton(&["deliver", &key, "{\"paid\": true}"]).exits(0).says("paid").tells("delivered for call 0/1.1");
+    folder.baton(&["deliver", &key, "{\"paid\": true}"]).exits(0).says("paid").tells("the result for call 0/1.1 of run");
     let events = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
     let named = |name: &str| events.iter().filter(|line| line["entry"] == name).count();
     assert_eq!((named("call_started"), named("call_suspended"), named("run_ended")), (1, 1, 1));

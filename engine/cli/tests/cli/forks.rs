@@ -23,6 +23,21 @@ fn a_run_replays_byte_for_byte_without_its_job() {
 }
 
 #[test]
+fn a_change_of_a_file_that_explains_nothing_is_no_cause() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["run", "echoing"]).exits(0);
+    let first = folder.last_run();
+    // The script of this run takes the place of the job's script and of its model.
+    folder.baton(&["run", "echoing", "--script", "echoing/the.script.json"]).exits(0);
+    let diff = folder.baton(&["diff", &first, "@last", "--output", "json"]).exits(0).json();
+    assert_eq!((&diff["first"]["cause"], &diff["first"]["what"]), (&Value::Null, &json!("the request of turn 1")));
+    assert_eq!(diff["configs"].as_array().unwrap().len(), 1, "{}", diff["configs"]);
+    let shown = folder.baton(&["diff", &first, "@last"]).exits(0).says("differs     the request of turn 1");
+    assert!(!shown.stdout.contains("cause "), "{}", shown.stdout);
+}
+
+#[test]
 fn a_fork_takes_recorded_answers_and_says_how_many() {
     let folder = Folder::new();
     let run = written(&folder);
@@ -55,7 +70,10 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     assert_eq!(diff["configs"], json!(["agents/worker.json: system_prompt"]));
     let differing: Vec<&Value> = diff["tasks"].as_array().unwrap().iter().filter(|task| !task["first"].is_null()).collect();
     assert_eq!(differing.len(), 1, "{differing:?}");
-    folder.baton(&["diff", &run, &edited]).exits(0).says("cause       config: the request of turn 1 (agents/worker.json");
+    folder
+        .baton(&["diff", &run, &edited])
+        .exits(0)
+        .says("cause       config: the request of turn 1 (system prompt of agent worker)");
     let (first, number) = (&diff["first"], |list: &str, side: usize| diff["first"][list][side].as_u64().unwrap());
     let entries = folder.baton(&["timeline", &run, "--output", "json"]).exits(0).json();
     let entry = |seq: u64| entries.as_array().unwrap().iter().find(|entry| entry["seq"] == seq).unwrap();

@@ -64,6 +64,10 @@ fn a_question_is_found_by_its_number_beside_a_run_of_another_version() {
     let run = folder.last_run();
     copy_with_unknown_key(&folder);
     assert_eq!(folder.last_run(), "foreign");
-    folder.baton(&["answer", "Q1", "units", "--no-resume"]).exits(0).tells("run foreign is skipped").says("Q1 answered: units");
+    folder
+        .baton(&["answer", "Q1", "units", "--no-resume"])
+        .exits(0)
+        .tells("run foreign is skipped")
+        .says("the answer to Q1 is in the inbox, until the run continues: units");
     folder.baton(&["resume", &run]).exits(0).says("units");
 }

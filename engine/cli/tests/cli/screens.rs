@@ -91,6 +91,12 @@ impl Screen {
         self.keys.write_all(&[0xff, rows, columns]).unwrap();
     }
 
+    /// Closes the terminal, as a window does that is closed. The system sends SIGHUP to the program.
+    pub(crate) fn closes(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Waits until the program ends. Returns its exit code and everything that it drew.
     pub(crate) fn ends(mut self) -> (Option<i32>, String) {
         let mut rest = Vec::new();

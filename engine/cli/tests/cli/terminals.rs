@@ -291,8 +291,8 @@ fn two_terminals_share_one_store() {
     let runs = folder.baton(&["ps", "--output", "json"]).exits(0).json();
     assert_eq!(runs.as_array().unwrap().iter().filter(|run| run["status"] == "running" && run["held"] == true).count(), 2);
 
-    let told = folder.baton(&["answer", &asking_run, "Q1", "units", "--output", "json"]).exits(0).json();
-    assert_eq!(told["delivery"], "done", "the process that runs it heard of it");
+    let answered = folder.baton(&["answer", &asking_run, "Q1", "units"]).exits(0);
+    answered.says("Q1 answered: units").tells("the process that runs it continues with the answer");
     asking.shows(&["question_closed", "units"]);
     folder.baton(&["steer", &asking_run, "worker", "hurry"]).exits(0).says("receives the message with its next request");
     asking.shows(&["steered", "hurry"]);
@@ -328,7 +328,11 @@ fn ctrl_c_awaits_a_command_that_must_not_be_repeated_and_a_second_one_kills_it()
     terminal.signal("INT");
     terminal.tells("must not be repeated");
     terminal.signal("INT");
-    terminal.ends().exits(130).tells("baton resume");
+    terminal
+        .ends()
+        .exits(130)
+        .tells("! gate of worker (0/1.1/1.1) was interrupted: whether it took effect is unknown")
+        .tells("baton resume");
     wait_until_gone(&process);
     assert_eq!(listed(&folder)["status"], "interrupted");
     let report = folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json();
@@ -376,6 +380,74 @@ fn ctrl_c_on_a_terminal_awaits_a_command_once_and_kills_it_the_second_time() {
     assert_eq!(code, Some(130), "{drawn}");
     assert!(drawn.contains(&format!("baton resume {}", folder.last_run())) && drawn.contains(CURSOR_BACK), "{drawn:?}");
     wait_until_gone(&process);
+}
+
+#[test]
+fn a_hang_up_awaits_a_command_that_must_not_be_repeated_and_a_second_one_changes_nothing() {
+    let folder = Folder::new();
+    let gate = gated(&folder, "gated", "at_most_once");
+    let mut terminal = Terminal::open(&folder, &["run", "gated", "--trust"]);
+    let process = gate.reached();
+    terminal.signal("HUP");
+    terminal.tells("the terminal was closed; the run stops");
+    terminal.tells("must not be repeated");
+    terminal.signal("HUP");
+    terminal.tells("the terminal was closed; the run stops");
+    gate.open(&process);
+    terminal.ends().exits(130).tells("baton resume");
+    assert_eq!(listed(&folder)["status"], "stopped");
+    folder.baton(&["resume", "@last"]).exits(0).says("all done");
+}
+
+#[test]
+fn closing_the_terminal_stops_the_run_after_its_command_and_nothing_is_in_doubt() {
+    let folder = Folder::new();
+    let gate = gated(&folder, "gated", "at_most_once");
+    let mut screen = Screen::open(&folder, &["run", "gated", "--trust"]);
+    let process = gate.reached();
+    screen.shows("worker");
+    screen.closes();
+    gate.open(&process);
+    wait_until_released(&folder);
+    assert_eq!(listed(&folder)["status"], "stopped");
+    folder.baton(&["resume", "@last"]).exits(0).says("all done");
+}
+
+#[test]
+fn closing_the_terminal_at_a_question_ends_the_program() {
+    let folder = Folder::new();
+    folder.asking_job();
+    let mut screen = Screen::open(&folder, &["run", "asking"]);
+    screen.shows("Ctrl-C stops");
+    screen.closes();
+    wait_until_released(&folder);
+    assert_eq!(listed(&folder)["status"], "waiting");
+    folder.baton(&["answer", "@last", "units"]).exits(0).says("units");
+}
+
+/// Waits until no process owns the newest run.
+#[track_caller]
+fn wait_until_released(folder: &Folder) {
+    let began = Instant::now();
+    while listed(folder)["held"] == true {
+        assert!(began.elapsed() < Duration::from_secs(20), "the run did not stop: {}", listed(folder));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_under_nohup_survives_its_terminal() {
+    let folder = Folder::new();
+    let gate = gated(&folder, "gated", "at_most_once");
+    let run = folder.command(&["run", "gated", "--trust"]);
+    let mut command = Command::new("nohup");
+    command.arg(run.get_program()).args(run.get_args()).current_dir(folder.path());
+    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let process = gate.reached();
+    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    gate.open(&process);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

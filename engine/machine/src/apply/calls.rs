@@ -155,8 +155,8 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
 /// Counts a refusal of the result of `task`. A handoff gets the reason as its error; without one, a notice has it.
 fn note_verdict(task: &mut Task, result: &CallResult) {
     let Judgement::No(reason) = Judgement::of(result) else { return };
-    if let Some(judged) = task.extras.as_mut().and_then(|extras| extras.judged.as_mut()) {
-        judged.refused += 1;
+    if let Some(facts) = task.extras.as_mut().and_then(|extras| extras.acceptance.as_mut()) {
+        facts.refused += 1;
     }
     if open_calls(task).own().iter().all(OpenCall::is_finished) {
         task.receive(render::notice_tokens(&Notice::NotAccepted { reason }), Vec::new());

@@ -9,7 +9,7 @@ use super::calls::{call_of, change_attempts, forget_said, fresh_documents, leave
 use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
-use crate::task::{Extras, Fresh, FreshContent, Judged, OWN_REQUEST, Received, TaskDocuments};
+use crate::task::{AcceptanceFacts, Extras, Fresh, FreshContent, OWN_REQUEST, Received, TaskDocuments};
 use crate::{agent, limits_under, render};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
@@ -48,8 +48,8 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     let configs = Arc::clone(run.configs());
     let tool = task.tool.as_ref().and_then(|tool| configs.tools.get(tool));
     if entry.kind == TaskKind::Delegation && tool.is_some_and(|tool| tool.accept.is_some()) {
-        let judged = Judged { request: entry.request.as_str().into(), refused: 0 };
-        task.extras.get_or_insert_default().judged = Some(judged);
+        let facts = AcceptanceFacts { request: entry.request.as_str().into(), refused: 0 };
+        task.extras.get_or_insert_default().acceptance = Some(facts);
     }
     let limits = limits_under(&configs, &task);
     let own = task.agent().map(|id| agent(&configs, id));
@@ -242,7 +242,7 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
         documents.fresh = Vec::new();
     }
     if let Some(extras) = &mut task.extras {
-        (extras.said, extras.unseen, extras.judged) = (Vec::new(), Vec::new(), None);
+        (extras.said, extras.unseen, extras.acceptance) = (Vec::new(), Vec::new(), None);
         if !may_continue {
             extras.received = Received::default();
         }

@@ -31,8 +31,8 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
     // The estimate of the prompt has room for one such notice: that of the next request.
-    let told_limits = if entry.limits_left.is_some() { render::LIMITS_TOKENS } else { 0 };
-    task.context_tokens = entry.input_tokens + told_limits;
+    let limits_tokens = if entry.limits_left.is_some() { render::LIMITS_TOKENS } else { 0 };
+    task.context_tokens = entry.input_tokens + limits_tokens;
     let shown = task.take_fresh(entry);
     if let Some(context) = &mut task.context {
         context.base_tokens += shown;
@@ -49,9 +49,9 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
             context.requests.pop_front();
         }
     }
-    let told = entry.steers.len() + usize::from(matches!(entry.notice, Some(Notice::Steer { .. })));
+    let sent = entry.steers.len() + usize::from(matches!(entry.notice, Some(Notice::Steer { .. })));
     if let Some(extras) = &mut task.extras {
-        extras.steering.drain(..told);
+        extras.steering.drain(..sent);
     }
     if !again {
         run.shared.turns += 1;

@@ -51,7 +51,7 @@ fn line(part: &Part) -> Option<String> {
         Part::Result { asked, result, said, .. } => {
             let (status, output) = result.as_ref().map_or(("waiting", None), |result| {
                 let error = result.error.as_ref().map(|error| error.message.clone());
-                (result.status.as_str(), error.or_else(|| told(&result.output)))
+                (result.status.as_str(), error.or_else(|| output_text(&result.output)))
             });
             // A model may invent any name. A shortened name has no line break, so no line of a digest begins within one.
             let (tool, input) = (short(asked.shown_name(), CALL_BYTES), short(asked.input.text(), CALL_BYTES));
@@ -72,7 +72,7 @@ fn line(part: &Part) -> Option<String> {
         Part::Request(text) => format!("you were asked: {}", short(text, PERSON_BYTES)),
         Part::TaskResult { task, tool, result, .. } => {
             let error = result.error.as_ref().map(|error| error.message.clone());
-            let output = error.or_else(|| told(&result.output)).map(|output| format!(", {}", short(&output, CALL_BYTES)));
+            let output = error.or_else(|| output_text(&result.output)).map(|output| format!(", {}", short(&output, CALL_BYTES)));
             format!("the background task {task} of {tool} ended: {}{}", result.status.as_str(), output.unwrap_or_default())
         }
         Part::Instruction { from, text } => format!("the agent {from} said: {}", short(text, PERSON_BYTES)),
@@ -88,7 +88,8 @@ fn line(part: &Part) -> Option<String> {
     Some(text)
 }
 
-fn told(output: &CallOutput) -> Option<String> {
+/// Returns an output as text; `None` if there is none.
+fn output_text(output: &CallOutput) -> Option<String> {
     (!output.is_null()).then(|| output.text().into_owned())
 }
 

@@ -336,7 +336,7 @@ impl Transcript {
 
     fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
         let Some(asked) = self.pending_call(&entry.call).map(|pending| Arc::clone(&pending.asked)) else {
-            return self.judged(entry);
+            return self.push_refusal(entry);
         };
         if let Some(tool) = self.agent.tools.get(&entry.tool).filter(|tool| tool.describes_tools) {
             let described = tool.described(&self.agent, &asked.input).0;
@@ -360,8 +360,8 @@ impl Transcript {
         }
     }
 
-    /// Notes that a result was refused. An open handoff gets the reason as its error instead.
-    fn judged(&mut self, entry: &CallFinished) {
+    /// Adds the reason of a refused result to the next request. An open handoff gets the reason as its error instead.
+    fn push_refusal(&mut self, entry: &CallFinished) {
         let hands_off = self.pending.iter().any(|pending| pending.result.is_none());
         if entry.call.is_acceptance()
             && !hands_off

@@ -5,9 +5,8 @@ use ruff_python_ast::visitor::{Visitor, walk_stmt};
 
 use crate::Fault;
 
-/// The modules that the interpreter has.
-pub(crate) const MODULES: [&str; 17] = [
-    "__future__",
+/// The modules that the interpreter has. None of them has submodules.
+const MODULES: [&str; 16] = [
     "asyncio",
     "base64",
     "binascii",
@@ -45,8 +44,7 @@ struct Imports {
 
 impl Imports {
     fn import(&mut self, module: &str, at: usize) {
-        let known = MODULES.contains(&module) || module.split_once('.').is_some_and(|(package, _)| MODULES.contains(&package));
-        if !known && self.unknown.is_none() {
+        if !MODULES.contains(&module) && self.unknown.is_none() {
             self.unknown = Some((module.to_owned(), at));
         }
     }
@@ -61,7 +59,8 @@ impl Visitor<'_> for Imports {
                 }
             }
             Stmt::ImportFrom(import) => {
-                if let Some(module) = &import.module {
+                // `from __future__ import …` is a statement of the compiler and imports nothing.
+                if let Some(module) = import.module.as_ref().filter(|module| module.as_str() != "__future__") {
                     self.import(module, import.range.start().to_usize());
                 }
             }

@@ -1,4 +1,4 @@
-//! Steps of the simulation, one at a time: beats, commits, answers, and the faults among them.
+//! Steps of the simulation, one at a time: decisions, commits, answers, and the faults among them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +45,8 @@ enum Next {
 }
 
 impl World {
-    /// Takes all waiting events (first beat), and lets the core decide each of them in memory (second beat).
-    pub(super) fn beat(&mut self, index: usize) {
+    /// Takes all waiting events (*gather*), and lets the core decide each of them in memory (*decide*).
+    pub(super) fn gather_and_decide(&mut self, index: usize) {
         let (faulty, code) = (self.faulty, self.code());
         let owner = &mut self.owners[index];
         owner.last = owner.last.max(self.now);
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Lets the store write or refuse a batch (third beat). Checks the durable entries, and only then performs effects.
+    /// Lets the store write or refuse a batch (*commit*). Checks the durable entries, and only then performs effects.
     pub(super) fn commit(&mut self, index: usize) {
         let Some(Commit { batch, effects }) = self.owners[index].commit.take() else { return };
         if batch.epoch != self.store.epoch() {
@@ -300,7 +300,7 @@ impl World {
             let event = self.waited(task, turn, true);
             self.owners[index].mailbox.push_back(event);
         }
-        self.beat(index);
+        self.gather_and_decide(index);
         self.commit(index);
         if let Some(index) = self.owners.iter().position(|owner| owner.id == id) {
             self.die(index);

@@ -1,4 +1,4 @@
-//! A process that owns the run, or believes it does: the three beats of the shell, without threads.
+//! A process that owns the run, or believes it does: the three steps of the shell, without threads.
 
 use std::collections::VecDeque;
 

@@ -62,7 +62,7 @@ pub(super) struct World {
 /// Possible next step.
 enum Step {
     /// A process takes what has come and decides.
-    Beat(usize),
+    GatherAndDecide(usize),
     /// The store answers a process.
     Commit(usize),
     /// A model or a tool answers.
@@ -146,7 +146,7 @@ impl World {
             if owner.commit.is_some() {
                 steps.push(Step::Commit(index));
             } else if owner.has_events(self.now, commands) {
-                steps.push(Step::Beat(index));
+                steps.push(Step::GatherAndDecide(index));
             }
         }
         let may_end = |index: &usize| !self.waits_for_calls(self.works[*index].0, &self.works[*index].1);
@@ -157,7 +157,7 @@ impl World {
         // Without faults things happen in one order: that of the list.
         let next = if self.steps_to_end == self.steps { 0 } else { self.random.below(steps.len()) };
         match steps[next] {
-            Step::Beat(owner) => self.beat(owner),
+            Step::GatherAndDecide(owner) => self.gather_and_decide(owner),
             Step::Commit(owner) => self.commit(owner),
             Step::Finish(work) => self.finish(work),
         }

@@ -1,4 +1,4 @@
-//! The second beat of a run's actor: the core handles what the first beat gathered.
+//! *Decide*, the second step of a run's actor: the core handles the gathered events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::{Actor, Incoming, Iteration, MESSAGES_PER_COMMIT};
 impl Actor {
     /// Lets the core handle each event.
     ///
-    /// Calls that have no effect outside the run begin at once, and what they return is decided in the same beat: a
-    /// turn of them costs one commit. The code of functions proceeds in the same beat, too, with what is decided about its
+    /// Calls that have no effect outside the run begin at once, and what they return is decided in the same iteration: a
+    /// turn of them costs one commit. The code of functions proceeds in the same iteration, too, with what is decided about its
     /// calls: it has no effect outside the run either. If the commit fails, nothing of all this remains.
     pub(super) fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Iteration {
         let mut iteration = Iteration { consumed, ..Iteration::default() };
@@ -49,7 +49,7 @@ impl Actor {
                         // Decided next, so that calls do not wait for the places of those that are done.
                         early.extend(done.and_then(Incoming::from_work));
                     }
-                    Effect::Return { call, result } if self.work.is_for_function(&call) => self.work.give(call, result),
+                    Effect::Return { call, result } if self.work.is_for_function(&call) => self.work.send_result(call, result),
                     effect => iteration.effects.push(effect),
                 }
             }

@@ -1,4 +1,4 @@
-//! One run, proceeding: the three beats.
+//! One run, proceeding: the three steps of its loop.
 //!
 //! *Gather* turns all sources of events into one list, without deciding anything. *Decide* lets the core handle each
 //! event and applies the entries in memory. *Commit* makes the entries durable as one batch. Only then are they
@@ -51,7 +51,7 @@ const MESSAGES_PER_COMMIT: usize = 1_024;
 /// Time after which an owner that wakes for another reason reads its inbox again, since a notification may be lost.
 const INBOX_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time after which a tended run is tried again whose provider is away.
+/// Time after which [`Engine::tend`](crate::Engine::tend) tries a run again whose provider is away.
 const AWAY_PAUSE: Duration = Duration::from_mins(1);
 
 /// Status of a run that proceeds, in lists of runs.
@@ -216,7 +216,7 @@ impl Actor {
         }
     }
 
-    // ---- First beat.
+    // ---- Gather.
 
     /// Waits until something happened, then takes all of it.
     async fn gather(&mut self) -> Result<(Vec<Incoming>, Vec<u64>), StoreError> {
@@ -278,7 +278,7 @@ impl Actor {
                     self.work.note_done(&event);
                 }
                 if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &event {
-                    self.work.note_returned(call);
+                    self.work.forget_call(call);
                 }
                 let before = if let Event::ModelAnswered { task, .. } = &event { self.answered(task) } else { None };
                 incoming.extend(before.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
@@ -305,7 +305,7 @@ impl Actor {
                 self.work.stopping = true;
                 self.run.hold();
             }
-            Message::Tend => self.work.tended = true,
+            Message::Tend => self.work.due_when_stopped = true,
         }
     }
 
@@ -349,7 +349,7 @@ impl Actor {
         self.commands.early.iter().any(|(_, event)| !self.is_early(event))
     }
 
-    // ---- Third beat.
+    // ---- Commit.
 
     /// Makes an iteration durable, then lets it be seen and performs its effects.
     async fn commit(&mut self, iteration: Iteration) -> Result<(), StoreError> {
@@ -488,7 +488,7 @@ impl Actor {
         batch.summary = Some(RunSummaryUpdate { status, at: self.last });
         batch.releases = true;
         let again = if is_held_up { AWAY_PAUSE } else { Duration::ZERO };
-        let at_once = self.work.tended && self.run.ended().is_none() && !self.run.totals().paused;
+        let at_once = self.work.due_when_stopped && self.run.ended().is_none() && !self.run.totals().paused;
         batch.wakes = wakes(&self.run).or_else(|| at_once.then(|| self.last.plus(again)));
         self.shared.store.append(batch).await
     }

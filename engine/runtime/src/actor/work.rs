@@ -67,7 +67,7 @@ pub(crate) struct Work {
     /// Whether no further step shall be taken.
     pub(crate) stopping: bool,
     /// Whether the run is due at once if it stops in the middle of its work.
-    pub(crate) tended: bool,
+    pub(crate) due_when_stopped: bool,
     /// The status that lists of runs show.
     pub(crate) status: &'static str,
     /// The wake-up that was already delivered: if the machine still names it, waking again would be a busy loop.
@@ -110,8 +110,8 @@ impl Work {
         }
     }
 
-    /// Gives the code that made `call` its result.
-    pub(crate) fn give(&self, call: CallId, result: Arc<CallResult>) {
+    /// Sends the code that made `call` its result.
+    pub(crate) fn send_result(&self, call: CallId, result: Arc<CallResult>) {
         // The code may have ended.
         let _ended = self.caller_of(&call).map(|caller| caller.results.send((call, result)));
     }
@@ -132,7 +132,7 @@ impl Work {
             self.note_done_for(call.task());
         }
         self.taken.retain(|_, (_, event)| !matches!(event, Event::CallReturned { call: taken, .. } if taken == call));
-        self.note_returned(call);
+        self.forget_call(call);
     }
 
     /// Keeps an event of the original of `task` until it is the next one.
@@ -155,8 +155,8 @@ impl Work {
         self.arrived.is_empty() && self.taken.is_empty()
     }
 
-    /// Forgets what is kept of a running call.
-    pub(crate) fn note_returned(&mut self, call: &CallId) {
+    /// Removes `call` from the records of running calls: it has ended, or is suspended.
+    pub(crate) fn forget_call(&mut self, call: &CallId) {
         self.unrepeatable.remove(call);
         self.callers.remove(call);
     }
@@ -207,7 +207,7 @@ impl Actor {
                 let done = self.execute(task, agent, call, &tool);
                 self.work.arrived.extend(done);
             }
-            Effect::Return { call, result } => self.work.give(call, result),
+            Effect::Return { call, result } => self.work.send_result(call, result),
             Effect::StopCall { call } => self.work.stop_call(&call),
             Effect::Stop { task } => self.stop(&task),
             // Watchers see the question's entry, and its answer comes by the mailbox or the inbox. A fork may know the

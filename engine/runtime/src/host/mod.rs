@@ -60,7 +60,7 @@ pub(crate) struct Host {
     /// Calls of the code; `None` if its config allows it none.
     pub(crate) inner: Option<Arc<InnerCalls>>,
     /// The secrets that the call was given, which nothing that it brings back may repeat.
-    pub(crate) handed: Arc<Mutex<Secrets>>,
+    pub(crate) given_secrets: Arc<Mutex<Secrets>>,
     /// Error that must end the run if the call met it, instead of being an ordinary tool error.
     pub(crate) run_error: Arc<OnceLock<ModelError>>,
 }
@@ -116,7 +116,7 @@ impl ToolHost for Host {
 
     fn progress(&self, message: &str) {
         self.signs.iter().for_each(SignsOfLife::show);
-        let message = self.handed.lock().unwrap_or_else(PoisonError::into_inner).scrubbed(message).into_owned();
+        let message = self.given_secrets.lock().unwrap_or_else(PoisonError::into_inner).scrubbed(message).into_owned();
         let progress = Arc::new(Progress::Call { call: self.caller.call.clone(), message });
         // Watchers are optional.
         let _unwatched = self.progress.send(progress);
@@ -137,7 +137,7 @@ impl ToolHost for Host {
         let kept =
             secret.as_ref().and_then(|value| if is_declared { Some(value.clone()) } else { secret_of_variable(name, value) });
         if let Some(kept) = kept {
-            self.handed.lock().unwrap_or_else(PoisonError::into_inner).join(&Secrets::in_answers(kept.trim()));
+            self.given_secrets.lock().unwrap_or_else(PoisonError::into_inner).join(&Secrets::in_answers(kept.trim()));
         }
         secret
     }

@@ -13,8 +13,8 @@ fn typed(conversation: &mut Conversation, text: &str) -> Vec<Action> {
     keys.flat_map(|key| conversation.on(Event::Key(key))).collect()
 }
 
-fn judged(name: &str, fault: Option<&str>) -> Event {
-    Event::Judged { question: task(name), fault: fault.map(str::to_owned) }
+fn checked(name: &str, fault: Option<&str>) -> Event {
+    Event::AnswerChecked { question: task(name), fault: fault.map(str::to_owned) }
 }
 
 fn ask(name: &str) -> Vec<Action> {
@@ -38,7 +38,7 @@ fn asking() -> Conversation {
 fn an_answer_given_here_lets_the_run_proceed() {
     let mut conversation = asking();
     assert_eq!(typed(&mut conversation, "1\n"), answer("q1", "1"));
-    assert_eq!(conversation.on(judged("q1", None)), []);
+    assert_eq!(conversation.on(checked("q1", None)), []);
     assert_eq!(conversation.on(entries(8, &[])), [Action::AskNothing]);
     assert_eq!(conversation.state(), &State::Running);
     assert_eq!(conversation.on(Event::Ended), []);
@@ -79,17 +79,20 @@ fn an_answer_that_came_too_late_is_said_to_have_come_to_nothing() {
     let mut conversation = asking();
     assert_eq!(typed(&mut conversation, "1\n"), answer("q1", "1"));
     assert_eq!(conversation.on(entries(9, &["q2"])), ask("q2"));
-    assert_eq!(conversation.on(judged("q1", Some("the question is closed"))), [Action::Say("the question is closed".to_owned())]);
-    assert_eq!(conversation.asked().map(|asked| (asked.open.question.as_str(), asked.handed_over)), Some(("q2", false)));
+    assert_eq!(
+        conversation.on(checked("q1", Some("the question is closed"))),
+        [Action::Say("the question is closed".to_owned())]
+    );
+    assert_eq!(conversation.asked().map(|asked| (asked.open.question.as_str(), asked.is_sent)), Some(("q2", false)));
 }
 
 #[test]
-fn what_is_typed_while_an_answer_is_judged_answers_nothing() {
+fn what_is_typed_while_an_answer_is_checked_answers_nothing() {
     let mut conversation = asking();
     assert_eq!(typed(&mut conversation, "1\n2\n"), answer("q1", "1"));
     assert_eq!(conversation.on(entries(8, &["q2"])), [Action::Ask(task("q2"))]);
     assert_eq!(conversation.asked().map(|asked| asked.typed.as_str()), Some(""));
-    assert_eq!(conversation.on(judged("q1", None)), []);
+    assert_eq!(conversation.on(checked("q1", None)), []);
     assert_eq!(typed(&mut conversation, "2\n"), answer("q2", "2"));
 }
 
@@ -97,7 +100,7 @@ fn what_is_typed_while_an_answer_is_judged_answers_nothing() {
 fn a_wrong_answer_is_asked_for_again() {
     let mut conversation = asking();
     typed(&mut conversation, "x\n");
-    assert_eq!(conversation.on(judged("q1", Some("not a number"))), []);
+    assert_eq!(conversation.on(checked("q1", Some("not a number"))), []);
     assert_eq!(conversation.asked().and_then(|asked| asked.fault.as_deref()), Some("not a number"));
     assert_eq!(typed(&mut conversation, "yz"), []);
     conversation.on(Event::Key(Key::Backspace));
@@ -142,12 +145,12 @@ fn a_run_that_waits_where_nobody_can_be_asked_stops() {
 #[test]
 fn an_interruption_stops_and_a_second_one_ends_the_process() {
     let mut conversation = asking();
-    assert_eq!(conversation.on(Event::Interrupted), [Action::AskNothing, Action::Stop, Action::SayAwaited]);
+    assert_eq!(conversation.on(Event::Interrupted), [Action::AskNothing, Action::Stop, Action::ShowAwaited]);
     // An answer that is still on its way and a question that is still open change nothing any more.
-    assert_eq!(conversation.on(judged("q1", Some("not running"))), []);
+    assert_eq!(conversation.on(checked("q1", Some("not running"))), []);
     assert_eq!(conversation.on(entries(8, &["q2"])), []);
     assert_eq!(conversation.on(Event::WaitsForPeople(8)), []);
-    assert_eq!(conversation.on(Event::Unread), []);
+    assert_eq!(conversation.on(Event::OutputFailed), []);
     assert_eq!(conversation.on(Event::Interrupted), [Action::Exit]);
     assert_eq!(conversation.on(Event::Ended), []);
     assert!(conversation.is_interrupted());
@@ -159,15 +162,23 @@ fn a_run_that_stops_for_want_of_answers_can_still_be_interrupted() {
     let mut conversation = Conversation::new(false);
     conversation.on(entries(7, &["q1"]));
     conversation.on(Event::WaitsForPeople(7));
-    assert_eq!(conversation.on(Event::Interrupted), [Action::SayAwaited]);
+    assert_eq!(conversation.on(Event::Interrupted), [Action::ShowAwaited]);
     assert!(conversation.is_interrupted());
 }
 
 #[test]
 fn entries_that_nobody_can_read_stop_the_run_once() {
     let mut conversation = Conversation::new(false);
-    assert_eq!(conversation.on(Event::Unread), [Action::Stop, Action::SayAwaited]);
-    assert_eq!(conversation.on(Event::Unread), []);
+    assert_eq!(conversation.on(Event::OutputFailed), [Action::Stop, Action::ShowAwaited]);
+    assert_eq!(conversation.on(Event::OutputFailed), []);
+}
+
+#[test]
+fn a_closed_terminal_stops_the_run_once() {
+    let mut conversation = asking();
+    assert_eq!(conversation.on(Event::HungUp), [Action::AskNothing, Action::Stop, Action::ShowAwaited]);
+    assert_eq!(conversation.on(Event::HungUp), [], "the shell and the system may both report it");
+    assert_eq!(conversation.on(Event::Interrupted), [Action::Exit]);
 }
 
 #[test]
