@@ -10,7 +10,7 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 21] = [
     "engine/types",
     "engine/breadcrumb",
     "engine/machine",
@@ -20,6 +20,7 @@ const CRATES: [&str; 19] = [
     "engine/docs",
     "engine/tool",
     "engine/files",
+    "engine/jq",
     "engine/macros",
     "engine/models",
     "engine/program",
@@ -30,6 +31,7 @@ const CRATES: [&str; 19] = [
     "engine/timeline",
     "engine/cli",
     "tools",
+    "tests",
 ];
 
 /// Files that crates embed or their tests read.
