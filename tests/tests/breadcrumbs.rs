@@ -1,6 +1,7 @@
 //! Tools for breadcrumbs: agents share records that outlive their runs.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use baton_breadcrumb::Author;
 use baton_models::Model;
@@ -127,6 +128,40 @@ fn creating_and_merging() -> Arc<dyn Model> {
         }
         _ => handoff("done", &[]),
     })
+}
+
+#[tokio::test]
+async fn a_project_has_one_record_of_the_models_of_openrouter() {
+    let store = memory();
+    let job = |ago: Duration, models: usize| {
+        let since_1970 = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let at = Timestamp::from_micros(since_1970.as_micros().try_into().unwrap()).to_string();
+        let model = |id: usize| json!({"id": format!("maker/{id}"), "name": "Model", "input": 0.5, "output": 2.0});
+        let models: Vec<Value> = (0..models).map(model).collect();
+        let catalogue = json!({"last_updated": at, "source": "a test", "models": models}).to_string();
+        TestJob::new("bot", json!({}))
+            .agent("bot", &["openrouter_models_sync", "breadcrumb-search", "handoff"])
+            .built_in("openrouter_models_sync")
+            .built_in("breadcrumb-search")
+            .document("openrouter-models.json", &catalogue)
+            .document("prices.json", "{}")
+            .load()
+    };
+    let search = json!({"schema_name": "openrouter.models.catalog.v1"});
+    let steps = [("openrouter_models_sync", json!({})), ("breadcrumb-search", search)];
+    let hour = Duration::from_hours(1);
+    let old = job(2 * hour, 2);
+    for (job, version, models) in [(old.clone(), 1, 2), (old, 1, 2), (job(hour, 3), 2, 3)] {
+        let finished = run(&store, job, &steps).await;
+        let output = call_output(&finished.entries, "0/1.1");
+        assert_eq!(output["models_count"], json!(models), "{output}");
+        let found = call_output(&finished.entries, "0/2.1");
+        let record = &found["breadcrumbs"][0];
+        assert_eq!((&found["total"], &record["id"]), (&json!(1), &output["catalog_id"]));
+        assert_eq!((&record["version"], &record["context"]["models_count"]), (&json!(version), &json!(models)));
+        assert_eq!(record["context"].get("models"), None, "the list is too long for a request");
+    }
+    assert_eq!(all(&store).await[0].context.value()["models"][2]["output"], json!(2.0));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! `openrouter_models_sync`: the models of OpenRouter and what they cost, as documents.
+//! `openrouter_models_sync`: the models of OpenRouter and what they cost, as documents and as a breadcrumb of the project.
 //!
 //! OpenRouter's list is public (`GET /api/v1/models`, <https://openrouter.ai/docs/api-reference/list-available-models>) and
 //! names prices in dollars for one token, as text. The table that comes out is one that the program reads where a person
@@ -7,7 +7,10 @@
 use std::time::Duration;
 
 use baton_macros::tool;
-use baton_tool::{PendingWrite, ToolContext, ToolError, parse_path};
+use baton_tool::{BreadcrumbAsk, BreadcrumbReply, PendingWrite, ToolContext, ToolError, parse_path};
+use baton_types::breadcrumb::{BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb};
+use baton_types::id::BreadcrumbId;
+use baton_types::json::Json;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,8 @@ use crate::web::{Allowed, Bounds, Fetcher, Request, SystemResolver};
 
 /// The document with all models.
 const CATALOGUE: &str = "openrouter-models.json";
+/// The schema of the breadcrumb with all models (seed 001). A project has one.
+const SCHEMA: &str = "openrouter.models.catalog.v1";
 /// The document with their prices, in the form of a table of prices.
 const PRICES: &str = "prices.json";
 /// Time for which a catalogue counts as fresh (the seed's 24 hours).
@@ -60,8 +65,10 @@ struct SyncOutput {
     models_count: usize,
     /// Number of models with a price.
     priced_count: usize,
+    /// The breadcrumb that holds them.
+    catalog_id: String,
     /// The document that holds them.
-    catalog_id: &'static str,
+    models: &'static str,
     /// The document that holds their prices.
     prices: &'static str,
     last_updated: String,
@@ -71,10 +78,63 @@ struct SyncOutput {
 /// Fetches the catalogue, unless the one that is there is from the last 24 hours.
 #[tool]
 async fn openrouter_models_sync(context: &ToolContext, force_refresh: Option<bool>) -> Result<SyncOutput, ToolError> {
+    let (catalogue, message) = synced(context, force_refresh).await?;
+    let catalog_id = recorded(context, &catalogue).await?;
+    Ok(SyncOutput {
+        models_count: catalogue.models.len(),
+        priced_count: catalogue.models.iter().filter(|model| model.input.is_some() && model.output.is_some()).count(),
+        catalog_id,
+        models: CATALOGUE,
+        prices: PRICES,
+        last_updated: catalogue.last_updated,
+        message: message.to_owned(),
+    })
+}
+
+/// Writes the catalogue into the breadcrumb of the project, unless it is there already, and returns the breadcrumb's id.
+async fn recorded(context: &ToolContext, catalogue: &Catalogue) -> Result<String, ToolError> {
+    let unexpected = || ToolError::new("the answer is that of another operation");
+    let query = BreadcrumbQuery { schema_name: Some(SCHEMA.to_owned()), limit: 1, ..BreadcrumbQuery::default() };
+    let BreadcrumbReply::Found { records, .. } = context.breadcrumbs(BreadcrumbAsk::Search(query), false).await? else {
+        return Err(unexpected());
+    };
+    let known = records.first().map(Json::value);
+    let content = Json::from(json!({
+        "last_updated": catalogue.last_updated,
+        "source": catalogue.source,
+        "models_count": catalogue.models.len(),
+        "models": catalogue.models,
+    }));
+    let ask = match known.as_ref().and_then(|record| record["id"].as_str()) {
+        Some(id) if known.as_ref().is_some_and(|record| record["context"]["last_updated"] == catalogue.last_updated) => {
+            return Ok(id.to_owned());
+        }
+        Some(id) => {
+            let change = BreadcrumbChange { context: Some(content), ..BreadcrumbChange::default() };
+            BreadcrumbAsk::Change { id: BreadcrumbId::new(id), change, expected: None }
+        }
+        None => BreadcrumbAsk::Create(NewBreadcrumb {
+            title: "Models of OpenRouter".to_owned(),
+            schema_name: Some(SCHEMA.to_owned()),
+            context: content,
+            description: Some("Prices in US dollars for a million tokens".to_owned()),
+            // The list is too long for a request.
+            llm_hints: Some(Json::from(json!({"exclude": ["models"]}))),
+            ..NewBreadcrumb::default()
+        }),
+    };
+    match context.breadcrumbs(ask, false).await? {
+        BreadcrumbReply::Written { id, .. } => Ok(id.as_str().to_owned()),
+        BreadcrumbReply::Found { .. } | BreadcrumbReply::Ticks { .. } => Err(unexpected()),
+    }
+}
+
+/// Returns the catalogue and a summary for people. A fetched one becomes two documents.
+async fn synced(context: &ToolContext, force_refresh: Option<bool>) -> Result<(Catalogue, &'static str), ToolError> {
     if force_refresh != Some(true)
         && let Some(known) = fresh(context).await
     {
-        return Ok(output(&known, "the catalogue is less than 24 hours old, so it was not fetched again"));
+        return Ok((known, "the catalogue is less than 24 hours old, so it was not fetched again"));
     }
     let settings: SyncSettings = context.settings()?;
     let failed = |reason: String| ToolError::new(format!("the model catalogue of OpenRouter cannot be loaded: {reason}"));
@@ -97,7 +157,7 @@ async fn openrouter_models_sync(context: &ToolContext, force_refresh: Option<boo
     let catalogue = Catalogue { last_updated: context.now().to_string(), source: url.into(), models };
     keep(context, CATALOGUE, &json!(catalogue), "The models of OpenRouter; prices in US dollars for a million tokens")?;
     keep(context, PRICES, &table(&catalogue), "Prices of the models of OpenRouter, as a table")?;
-    Ok(output(&catalogue, "the catalogue was fetched; its prices take effect once prices.json is in ~/.config/baton/"))
+    Ok((catalogue, "the catalogue was fetched; its prices take effect once prices.json is in ~/.config/baton/"))
 }
 
 /// Returns the existing catalogue, if it is fresh.
@@ -171,17 +231,6 @@ fn keep(context: &ToolContext, path: &str, content: &Value, description: &str) -
     context.write(write).map(drop)
 }
 
-fn output(catalogue: &Catalogue, message: &str) -> SyncOutput {
-    SyncOutput {
-        models_count: catalogue.models.len(),
-        priced_count: catalogue.models.iter().filter(|model| model.input.is_some() && model.output.is_some()).count(),
-        catalog_id: CATALOGUE,
-        prices: PRICES,
-        last_updated: catalogue.last_updated.clone(),
-        message: message.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use baton_config::PriceTable;
@@ -214,8 +263,8 @@ mod tests {
     async fn a_catalogue_becomes_a_table_of_prices_that_the_program_reads() {
         let site = Site::start(|_| vec![Piece::text("200 OK", "application/json", &catalogue())]).await;
         let context = context(&site).build();
-        let output = openrouter_models_sync(&context, None).await.unwrap();
-        assert_eq!((output.models_count, output.priced_count, output.catalog_id), (4, 2, "openrouter-models.json"));
+        let (known, _) = synced(&context, None).await.unwrap();
+        assert_eq!(known.models.len(), 4);
         assert!(site.requests()[0].starts_with("GET /api/v1/models HTTP/1.1"));
         let prices = context.read("prices.json").await.unwrap();
         let table = PriceTable::load("prices.json", &prices).unwrap_or_else(|faults| panic!("{faults}"));
@@ -237,11 +286,11 @@ mod tests {
         {
             let context =
                 context(&site).with_document("openrouter-models.json", known(day)).with_document("prices.json", "{}").build();
-            openrouter_models_sync(&context, force).await.unwrap();
+            synced(&context, force).await.unwrap();
             assert_eq!(site.connections(), fetched, "{day} {force:?}");
         }
         let without_prices = context(&site).with_document("openrouter-models.json", known("2026-01-01")).build();
-        openrouter_models_sync(&without_prices, None).await.unwrap();
+        synced(&without_prices, None).await.unwrap();
         assert_eq!(site.connections(), 4);
     }
 
@@ -254,7 +303,7 @@ mod tests {
         ] {
             let site = Site::start(move |_| vec![Piece::text(status, "application/json", body)]).await;
             let context = context(&site).build();
-            let error = openrouter_models_sync(&context, None).await.unwrap_err();
+            let error = synced(&context, None).await.unwrap_err();
             assert_eq!(error.message, format!("the model catalogue of OpenRouter cannot be loaded: {told}"));
             assert!(context.take_effects().writes.is_empty());
         }
