@@ -1,6 +1,7 @@
 //! Suspended calls: results that are delivered from outside, or that a moment brings.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -191,6 +192,28 @@ async fn a_fork_shares_no_delivery_with_its_original() {
     allowed.stop().await;
     let recorded = finish(&engine, &fork(ForkedEffects::Recorded).await.unwrap()).await;
     assert_eq!(call_output(&recorded.entries, "0/1.1"), json!({"by": "ann"}), "the result of the original is taken");
+}
+
+#[tokio::test]
+async fn a_fork_does_not_sleep_again() {
+    let job = TestJob::new("solo", json!({})).agent("solo", &["sleep", "handoff"]).built_in("sleep").load();
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    let answers = model(move |_, turn, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if turn == 1 { calls(&[("sleep", json!({"seconds": 1}))]) } else { handoff("done", &[]) }
+    });
+    let engine = engine(Arc::new(MemoryStore::default()), &answers);
+    let handle = engine.start(job, StartOptions::default()).await.unwrap();
+    let original = finish(&engine, &handle).await;
+    let ann = person();
+    let fork = |effects| engine.fork(handle.id(), &ann, ForkOptions { effects, ..ForkOptions::default() });
+    let same = finish(&engine, &fork(ForkedEffects::Recorded).await.unwrap()).await;
+    assert_eq!(call_output(&same.entries, "0/1.1"), call_output(&original.entries, "0/1.1"), "the same moment");
+    assert!(!same.entries.iter().any(|recorded| matches!(recorded.entry, Entry::CallSuspended(_))));
+    assert_eq!(asked.load(Ordering::Relaxed), 2, "no model is asked again");
+    let again = fork(ForkedEffects::All).await.unwrap();
+    assert!(finish(&engine, &again).await.entries.iter().any(|recorded| matches!(recorded.entry, Entry::CallSuspended(_))));
 }
 
 /// Reports of a tending engine: the state of each run that continued.

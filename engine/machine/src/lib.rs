@@ -155,8 +155,8 @@ impl Run {
         &self.shared
     }
 
-    /// Lets no request and no function call begin any more: the process is about to release the run.
-    pub fn hold(&mut self) {
+    /// Lets no request begin any more: the process is about to release the run. The next owner makes the requests.
+    pub fn hold_requests(&mut self) {
         self.shared.releasing = true;
     }
 

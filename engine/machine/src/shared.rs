@@ -74,13 +74,6 @@ pub struct Shared {
     pub has_budgets: bool,
 }
 
-impl Shared {
-    /// Whether no request and no function call begins.
-    pub const fn is_held(&self) -> bool {
-        self.paused || self.releasing
-    }
-}
-
 /// The amounts that the earlier runs of a session used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Before {

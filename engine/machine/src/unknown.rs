@@ -71,7 +71,7 @@ impl Run {
         tool.and_then(|tool| self.configs.tools.get(tool)).is_some_and(|tool| is(tool.effect))
     }
 
-    /// Returns the call above `call` that is interrupted without its process, by whose end `call` ends too.
+    /// Returns the call above `call` that is interrupted without its process. Its end also ends `call`.
     pub fn interrupted_above(&self, call: &CallId) -> Option<CallId> {
         let mut above = Some(call.clone());
         while let Some(call) = above {
@@ -109,8 +109,8 @@ fn named<'u>(result: Arc<CallResult>, unknown: impl Iterator<Item = &'u UnknownC
 
 /// Notes a result of a call on its task and on all tasks above it, if the call may have taken effect and did not report it.
 pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
-    let says_nothing = matches!(entry.result.status, CallStatus::UnknownOutcome | CallStatus::Timeout);
-    if !says_nothing || !entry.tool_type.behavior().runs_code {
+    let outcome_is_unknown = matches!(entry.result.status, CallStatus::UnknownOutcome | CallStatus::Timeout);
+    if !outcome_is_unknown || !entry.tool_type.behavior().runs_code {
         return;
     }
     if run.configs.tools.get(&entry.tool).is_some_and(|tool| !tool.effect.acts_each_time()) {
@@ -123,7 +123,7 @@ pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
     }
 }
 
-/// Returns the result of a call that took effect and whose output is lost, with `note` in its error. Its status lets nothing repeat it.
+/// Returns the result of a call that took effect and whose output is lost, with `note` in its error. Its status prevents a repetition.
 pub(super) fn without_output(note: &str) -> CallResult {
     let message = format!("the call was interrupted; it took effect, and it is not repeated ({note})");
     CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))

@@ -117,7 +117,7 @@ pub enum RunError {
         field: &'static str,
     },
     /// A fork would begin where its original has ended.
-    #[error("run {run} ended with entry {end}, and nothing follows it; {}", last_place(*.last))]
+    #[error("run {run} ended with entry {end}, where no fork begins; {}", last_place(*.last))]
     PastTheEnd {
         /// The original.
         run: RunId,

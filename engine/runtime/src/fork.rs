@@ -23,8 +23,7 @@ use crate::services::template;
 #[derive(Clone, Debug, Default)]
 pub struct ForkOptions {
     /// The last entry of the original that the fork may share: its past ends with the last decision that is complete by then.
-    /// Without it, with the first decision, so that everything is done again; what is asked again as it was asked takes the
-    /// recorded answer.
+    /// Default: the first decision of the run, so that everything is done again. Unchanged requests take their recorded answers.
     pub at: Option<u64>,
     /// Files that replace the original's.
     pub sources: Option<Sources>,
@@ -174,55 +173,76 @@ impl Engine {
     }
 
     /// Returns the last entry that a fork of `original` can share if it may share those up to `at`. Without `at`, returns
-    /// the first possible one.
+    /// the first possible one; of a run that continues another, the first one of its own.
     ///
-    /// It is the last entry of a decision: between two decisions a run is at rest.
+    /// It is the last entry of a decision: between two decisions a run is at rest. No fork begins where a run has ended.
     pub async fn fork_place(&self, original: &RunId, at: Option<u64>) -> Result<u64, RunError> {
-        let (mut decision, mut first, mut place, mut after) = (0, 0, 0, 0);
-        let mut end = None;
-        loop {
-            let page: Vec<Arc<Recorded>> = self.0.store.entries(original, after, PAGE).await?;
+        let (mut part, mut decision, mut last) = (SessionPart::default(), 0, 0);
+        'pages: loop {
+            let page: Vec<Arc<Recorded>> = self.0.store.entries(original, last, PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
             for recorded in &page {
-                let ends = recorded.seq - 1;
                 let begins = std::mem::replace(&mut decision, recorded.decision) != recorded.decision;
-                // A fork cannot begin where a run has ended, also if this run continues that one. Nor does it begin in an earlier run of
-                // the session, if a later one is meant.
-                if begins && end.take().is_some_and(|end| end == ends) {
-                    if place > 0 && at.is_some_and(|at| at < ends) {
-                        return Ok(place);
+                if begins && part.end.is_some() {
+                    if at.is_some_and(|at| at <= last) {
+                        break 'pages;
                     }
-                    (first, place) = (0, 0);
-                } else if begins && ends > 0 {
-                    first = if first == 0 { ends } else { first };
-                    match at {
-                        Some(at) if ends > at && place == 0 => return Err(RunError::NoSuchDecision { at, first: ends }),
-                        Some(at) if ends > at => return Ok(place),
-                        Some(_) => place = ends,
-                        None => return Ok(ends),
+                    part = SessionPart::default();
+                } else if begins && last > 0 {
+                    part.add(last, at);
+                    if let Some(at) = at.filter(|at| *at < last) {
+                        return part.place_for(at);
                     }
                 }
                 if matches!(recorded.entry, Entry::RunEnded(_)) {
-                    end = Some(recorded.seq);
+                    part.end = Some(recorded.seq);
                 }
+                last = recorded.seq;
             }
-            let Some(last) = page.last() else { break };
-            after = last.seq;
         }
-        match at {
-            // The run ends with its last decision, so no fork can begin after it.
-            Some(at) if end.is_some_and(|end| at < end) && place > 0 => Ok(place),
-            _ if let Some(end) = end => Err(RunError::PastTheEnd { run: original.clone(), end, last: place }),
-            _ if after == 0 => Err(RunError::NeverStarted(original.clone())),
-            // The end of a timeline is the end of a decision.
-            Some(at) if at < after && place == 0 => Err(RunError::NoSuchDecision { at, first: after }),
-            Some(at) if at < after => Ok(place),
-            Some(at) if at > after => Err(RunError::NoSuchEntry {
-                run: original.clone(),
-                at,
-                first: if first == 0 { after } else { first },
-                last: after,
-            }),
-            _ => Ok(after),
+        if last == 0 {
+            return Err(RunError::NeverStarted(original.clone()));
         }
+        if part.end.is_none() {
+            part.add(last, at);
+        }
+        let past_the_end = |end| RunError::PastTheEnd { run: original.clone(), end, last: part.place };
+        match (at, part.end) {
+            (None, _) if part.first > 0 => Ok(part.first),
+            (Some(at), Some(end)) if at < end && part.first > 0 => part.place_for(at),
+            (_, Some(end)) => Err(past_the_end(end)),
+            (Some(at), None) if at > last => Err(RunError::NoSuchEntry { run: original.clone(), at, first: part.first, last }),
+            (Some(at), None) => part.place_for(at),
+            (None, None) => Ok(last),
+        }
+    }
+}
+
+/// The entries of one run of a session, as far as they were read.
+#[derive(Default)]
+struct SessionPart {
+    /// The end of its first decision; 0 if there is none before its end.
+    first: u64,
+    /// The end of the last decision that a fork may share.
+    place: u64,
+    /// The entry that ended the run.
+    end: Option<u64>,
+}
+
+impl SessionPart {
+    /// Takes in a decision whose last entry is `ends`.
+    fn add(&mut self, ends: u64, at: Option<u64>) {
+        if self.first == 0 {
+            self.first = ends;
+        }
+        if at.is_none_or(|at| ends <= at) {
+            self.place = ends;
+        }
+    }
+
+    fn place_for(&self, at: u64) -> Result<u64, RunError> {
+        if self.place == 0 { Err(RunError::NoSuchDecision { at, first: self.first }) } else { Ok(self.place) }
     }
 }

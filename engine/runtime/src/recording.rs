@@ -5,7 +5,7 @@
 //! where the request is byte for byte the same. A result is taken only for the same input and configuration. A person's answer is taken
 //! only for the same question about the same documents, and an approval only for the same tool, definition and input.
 //!
-//! What is taken over arrives in the order of the original: code that compares the order of its results then does the same.
+//! Recorded events arrive in the order of the original, so code that depends on the order of its results does the same.
 
 use std::sync::Arc;
 
@@ -39,9 +39,11 @@ pub(crate) struct Recording {
     /// The numbers of the entries that code brought about: its calls, and the ends of calls whose code made some.
     acts_of_code: Vec<u64>,
     /// The calls that code made.
-    made: FxHashMap<CallId, Arc<ModelCall>>,
+    inner_calls: FxHashMap<CallId, Arc<ModelCall>>,
     /// The calls whose code made some.
     have_called: FxHashSet<CallId>,
+    /// The calls that were suspended.
+    suspended: FxHashSet<CallId>,
     /// The inputs that people gave calls with their approvals.
     inputs: FxHashMap<CallId, Json>,
     questions: FxHashMap<TaskId, Question>,
@@ -97,8 +99,9 @@ impl Recording {
             calls: FxHashMap::default(),
             ends: FxHashMap::default(),
             acts_of_code: Vec::new(),
-            made: FxHashMap::default(),
+            inner_calls: FxHashMap::default(),
             have_called: FxHashSet::default(),
+            suspended: FxHashSet::default(),
             inputs: FxHashMap::default(),
             questions: FxHashMap::default(),
             concerns: FxHashMap::default(),
@@ -107,7 +110,7 @@ impl Recording {
     }
 
     /// Takes in an entry of the original.
-    fn absorb(&mut self, recorded: &Arc<Recorded>, shared: u64) {
+    fn add_entry(&mut self, recorded: &Arc<Recorded>, shared: u64) {
         if let Entry::CallFinished(finished) = &recorded.entry {
             self.ends.insert(finished.call.clone(), recorded.seq);
         }
@@ -132,9 +135,10 @@ impl Recording {
             Entry::CallApproved(CallApproved { call, input: Some(input), .. }) => {
                 _ = self.inputs.insert(call.clone(), input.clone());
             }
+            Entry::CallSuspended(suspended) => _ = self.suspended.insert(suspended.call.clone()),
             Entry::CallMade(made) => {
                 self.have_called.extend(made.call.outer().map(|(outer, _)| outer));
-                self.made.insert(made.call.clone(), Arc::clone(&made.asked));
+                self.inner_calls.insert(made.call.clone(), Arc::clone(&made.asked));
             }
             Entry::DocumentWritten(version) => {
                 self.versions.insert(version.reference(), Arc::clone(version));
@@ -208,12 +212,15 @@ impl Recording {
     }
 
     /// Returns the outcome of `call` without executing it; `None` if it must be executed.
-    pub(crate) fn call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Option<Taken> {
-        if tool.effect == EffectClass::Pure || self.effects == ForkedEffects::All {
+    pub(crate) fn call(&self, call: &CallId, tool: &Tool, current: &ModelCall) -> Option<Taken> {
+        // A pure call is executed again, unless its result took its time to come.
+        let is_pure = tool.effect == EffectClass::Pure;
+        if self.effects == ForkedEffects::All || (is_pure && !self.suspended.contains(call)) {
             return None;
         }
-        let outcome = match self.same_call(call, tool, now) {
+        let outcome = match self.same_call(call, tool, current) {
             Ok(outcome) => outcome,
+            Err(_) if is_pure => return None,
             Err(_) if self.effects == ForkedEffects::New => return None,
             Err(reason) => {
                 let message = format!(
@@ -229,9 +236,9 @@ impl Recording {
     }
 
     /// Returns the call of the original at the place of `call`, as it was approved.
-    fn asked(&self, call: &CallId) -> Option<ModelCall> {
+    fn recorded_call(&self, call: &CallId) -> Option<ModelCall> {
         let asked = match call.position() {
-            None => self.made.get(call)?,
+            None => self.inner_calls.get(call)?,
             Some((turn, position)) => {
                 let answered = self.answers.get(&(call.task(), turn))?.answered();
                 answered.calls.get((position as usize).checked_sub(1)?)?
@@ -242,8 +249,8 @@ impl Recording {
     }
 
     /// Returns the result of the same call of the same tool with the same input and configuration, or what the original did instead.
-    fn same_call(&self, call: &CallId, tool: &Tool, now: &ModelCall) -> Result<Outcome, &'static str> {
-        let asked = self.asked(call).filter(|asked| asked.asks_the_same(now)).ok_or("made no such call")?;
+    fn same_call(&self, call: &CallId, tool: &Tool, current: &ModelCall) -> Result<Outcome, &'static str> {
+        let asked = self.recorded_call(call).filter(|asked| asked.asks_the_same(current)).ok_or("made no such call")?;
         let recorded = self.calls.get(call).ok_or("has no result of this call")?;
         let Entry::CallFinished(finished) = &recorded.entry.entry else { return Err("has no result of this call") };
         let CallFinished { tool: name, result, after, read, printed, .. } = finished;
@@ -257,7 +264,7 @@ impl Recording {
         let output = match &result.output {
             CallOutput::Inline(output) => Produced::Inline(output.clone()),
             CallOutput::Kept(kept) => {
-                Produced::Kept(again(self.versions.get(&kept.document).ok_or("has no content of this call's output")?))
+                Produced::Kept(write_of(self.versions.get(&kept.document).ok_or("has no content of this call's output")?))
             }
         };
         let written: Vec<DocumentRef> = recorded.writes.iter().map(|version| version.reference()).collect();
@@ -270,7 +277,7 @@ impl Recording {
                 .writes
                 .iter()
                 .filter(|version| kept != Some(&version.reference()))
-                .map(|version| again(version))
+                .map(|version| write_of(version))
                 .collect(),
             loads: result.documents.iter().filter(|document| !written.contains(document)).cloned().collect(),
             reads: read.clone(),
@@ -300,7 +307,7 @@ impl Recording {
                 .documents
                 .iter()
                 .filter_map(|document| self.versions.get(document))
-                .map(|version| again(version))
+                .map(|version| write_of(version))
                 .collect(),
             recorded: Some(ForkPoint { run: self.original.clone(), seq: *seq }),
         };
@@ -313,7 +320,7 @@ impl Recording {
 }
 
 /// Returns the write that made `version`.
-fn again(version: &DocumentVersion) -> Write {
+fn write_of(version: &DocumentVersion) -> Write {
     Write {
         path: version.path.clone(),
         content: version.content.clone(),
@@ -332,7 +339,7 @@ impl Services {
             let Some(last) = page.last() else { return Ok(recording) };
             after = last.seq;
             for recorded in &page {
-                recording.absorb(recorded, fork.from.seq);
+                recording.add_entry(recorded, fork.from.seq);
             }
         }
     }

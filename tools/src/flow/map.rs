@@ -1,7 +1,7 @@
 //! `map`: one tool or agent over a list of items.
 //!
-//! Failures are data: each item has a result, also an item that lacks what the input reads. What is wrong with all items, and what the
-//! limits cannot admit, is refused before the first call.
+//! Failures are data: each item has a result, also an item that lacks what the input reads. Faults of
+//! all items and exceeded limits are refused before the first call.
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};

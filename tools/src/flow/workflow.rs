@@ -240,7 +240,7 @@ impl<'g> State<'g> {
         self.fail(index, if is_failure { reason } else { format!("{}: {reason}", result.status.as_str()) });
     }
 
-    /// Lets the steps start that needed `index` alone.
+    /// Queues the steps whose last open dependency was `index`.
     fn done(&mut self, index: usize) {
         for next in self.needed_by[index].clone() {
             self.missing[next] -= 1;

@@ -4,7 +4,7 @@
 //! request. It belongs to the task of the outer call, and ends with it. While the code waits for inner calls, the outer call
 //! does not count as running: it leaves its place to others, and writers among the inner calls may run.
 //!
-//! After a crash the code runs again and makes the same calls, which it names alike. A call that has its result is not made a
+//! After a crash the code runs again and makes the same calls under the same names. A call that has its result is not made a
 //! second time. A call with the name of another one is refused: the code does not do the same again.
 
 use baton_types::id::is_call_name;

@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// Tries to admit the first task that became ready after entry `place`, and then the next one.
 pub(crate) fn admit(draft: &mut Draft<'_>, place: u64) {
     let shared = &draft.run.shared;
-    if let Some((place, task)) = shared.ready.range(place + 1..).next().filter(|_| !shared.is_held()) {
+    if let Some((place, task)) = shared.ready.range(place + 1..).next().filter(|_| !(shared.paused || shared.releasing)) {
         draft.steps.extend([Step::Fit(*task), Step::Admit { place: *place }]);
     }
 }

@@ -8,9 +8,9 @@
 
 use crate::prelude::*;
 
-/// Starts the function calls of `task` that may begin. In a run that is paused or released none may.
+/// Starts the function calls of `task` that may begin. In a paused run none may.
 pub(crate) fn start(draft: &mut Draft<'_>, task: TaskIndex) {
-    if draft.run.shared.is_held() {
+    if draft.run.shared.paused {
         return;
     }
     let of_task = draft.run.limits(draft.task(task)).parallel_calls;

@@ -303,7 +303,7 @@ impl Actor {
             Message::Panicked(panic) => std::panic::resume_unwind(panic),
             Message::Stop => {
                 self.work.stopping = true;
-                self.run.hold();
+                self.run.hold_requests();
             }
             Message::Tend => self.work.due_when_stopped = true,
         }

@@ -96,7 +96,7 @@ impl Work {
         Self { status, ..Self::default() }
     }
 
-    /// `event` came of work that was not done at once.
+    /// Records the end of work that did not end on its first poll.
     pub(crate) fn note_done(&mut self, event: &Event) {
         match event {
             Event::ModelAnswered { task, .. } => self.note_done_for(task.clone()),
@@ -150,7 +150,7 @@ impl Work {
         Some(Message::Event { event, contents: Vec::new(), reply: None })
     }
 
-    /// Whether nothing has arrived that the run did not look at.
+    /// Whether no message waits to be handled.
     pub(crate) fn is_quiet(&self) -> bool {
         self.arrived.is_empty() && self.taken.is_empty()
     }
@@ -199,8 +199,7 @@ impl Actor {
         match effect {
             // A later event of the same batch ended the task.
             Effect::Execute { task, .. } if !self.run.task(&task).is_some_and(Task::is_live) => {}
-            // What is not begun while stopping is begun again on resume, as after a crash; except for a call that would
-            // be in doubt then.
+            // A run that stops begins no call that may be repeated. The next owner begins it, as after a crash.
             Effect::Execute { tool, .. } if self.work.stopping && self.is_repeatable(&tool) => {}
             Effect::Prompt { task, turn } => self.work.to_ask.push_back((task, turn)),
             Effect::Execute { task, agent, call, tool, input: _ } => {

@@ -61,7 +61,7 @@ impl InnerCalls {
         Self::new(false, results, inbox)
     }
 
-    /// Returns the calls of a command that begins, likewise.
+    /// Does the same for a command.
     pub(crate) fn of_command(results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
         Self::new(true, results, inbox)
     }

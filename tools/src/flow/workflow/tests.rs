@@ -66,7 +66,7 @@ fn a_reference_is_a_dependency_and_one_step_may_be_the_output() {
 }
 
 #[test]
-fn each_fault_is_told_before_the_first_call() {
+fn each_fault_is_reported_before_the_first_call() {
     let step = |id: &str, needs: &[&str]| json!({"id": id, "tool": "echo", "dependencies": needs});
     let reads = |text: &str| json!([{"id": "a", "tool": "echo", "input": {"message": text}}]);
     let steps = [
