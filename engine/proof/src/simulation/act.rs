@@ -106,7 +106,7 @@ impl World {
             return self.die(index);
         }
         let seq = self.store.last_seq();
-        if (seq <= EACH_BATCH || seq.is_multiple_of(CHECKPOINT)) && self.owners[index].run != *self.checker.run() {
+        if (seq <= EACH_BATCH || seq.is_multiple_of(CHECKPOINT)) && !self.is_the_fold(index) {
             self.broken(Invariant::StateIsTheFold, "the state differs from the fold of the timeline".to_owned());
         }
         let owner = self.owners[index].id;
@@ -360,6 +360,17 @@ impl World {
         }
     }
 
+    /// Whether the state of a process is the fold of the timeline. A stop is not on the timeline.
+    fn is_the_fold(&self, index: usize) -> bool {
+        let run = &self.owners[index].run;
+        if !run.totals().releasing {
+            return run == self.checker.run();
+        }
+        let mut fold = self.checker.run().clone();
+        fold.hold_requests();
+        *run == fold
+    }
+
     /// Kills a process. Answers for it are dropped, but some tools have had their effect.
     fn die(&mut self, index: usize) {
         let owner = self.owners.swap_remove(index);
@@ -450,6 +461,10 @@ impl World {
                 let waits = |owner: &super::owner::Owner| !owner.asleep && owner.commit.is_none();
                 let Some(index) = self.owners.iter().position(waits) else { return };
                 self.stop_for_outage(index);
+            }
+            Fault::Stop => {
+                let Some(index) = awake(self) else { return };
+                self.owners[index].run.hold_requests();
             }
             Fault::Pause => self.store.put_command(Event::PauseRequested { by: Principal::person(BY) }),
             Fault::Unpause => self.store.put_command(Event::UnpauseRequested { by: Principal::person(BY) }),

@@ -41,6 +41,8 @@ pub enum Fault {
     Pause,
     /// A paused run continues.
     Unpause,
+    /// A process is told to stop. It makes no request any more, and releases the run when nothing is in progress.
+    Stop,
     /// Somebody sends a message into a task.
     Steer,
     /// A provider is away for a while, and the request stays open.
@@ -53,7 +55,7 @@ pub enum Fault {
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Crash,
         Self::CrashAmidEffects,
         Self::StoreError,
@@ -72,6 +74,7 @@ impl Fault {
         Self::Race,
         Self::Pause,
         Self::Unpause,
+        Self::Stop,
         Self::Steer,
         Self::Away,
         Self::Outage,
@@ -81,10 +84,11 @@ impl Fault {
     /// Returns a fault that may come at any step; the others affect work in progress.
     pub(super) fn any(random: &mut Random, straight: bool) -> Self {
         use Fault::{
-            Answer, Back, Cancel, Crash, Deliver, Duplicate, Foreign, Forward, Outage, Pause, Race, Sleep, Steer, Unpause, Wake,
+            Answer, Back, Cancel, Crash, Deliver, Duplicate, Foreign, Forward, Outage, Pause, Race, Sleep, Steer, Stop, Unpause,
+            Wake,
         };
         // Actions of people change the result, so a straight job has none.
-        let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause, Outage];
+        let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause, Outage, Stop];
         let by_people = [Cancel, Answer, Answer, Race, Steer, Deliver, Deliver];
         let choice = random.below(disturbing.len() + if straight { 0 } else { by_people.len() });
         disturbing.get(choice).copied().unwrap_or_else(|| by_people[choice - disturbing.len()])

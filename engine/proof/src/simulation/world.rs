@@ -170,9 +170,8 @@ impl World {
         let run = &owner.run;
         let people = run.open_questions().next().map(|question| (question.id.clone(), question.concern()));
         let (wake, suspended) = (run.next_wake(), run.suspended_calls().next().map(|call| call.id.clone()));
-        // A process that lost the run has nothing to say about it.
-        let stale = owner.epoch != self.store.epoch();
-        if stale {
+        // A process that lost the run has nothing to say about it, and one that stops releases it.
+        if owner.epoch != self.store.epoch() || run.totals().releasing {
             let id = owner.id;
             self.owners.retain(|owner| owner.id != id);
         } else if run.totals().paused {
