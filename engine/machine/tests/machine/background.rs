@@ -161,7 +161,7 @@ fn a_limit_ends_the_task_and_its_background_tasks() {
 fn a_wait_may_be_for_the_first_of_several_tasks() {
     let wait = |input| turn([manage("wait_tasks", input)]);
     let first = wait(json!({"tasks": ["0/1.1", "0/1.2"], "until": "any"}));
-    let all = wait(json!({"tasks": ["0/1.1", "0/1.2"]}));
+    let all = wait(json!({"tasks": ["0/1.1", "0/1.2", "0/1.1"]}));
     let mut sim = Sim::new(&shop())
         .agent("root", [turn([begin("a"), begin("b")]), first, all, turn([handoff("done")])])
         .agent_with("worker", |prompted| match (prompted.task.as_str(), prompted.turn) {
@@ -174,7 +174,8 @@ fn a_wait_may_be_for_the_first_of_several_tasks() {
     assert_eq!(sim.result("0/2.1").output.value(), ended);
     assert!(!sim.run.graph().get(&"0".into()).unwrap().phase.is_active(), "the second call waits");
     sim.release("work");
-    assert_eq!(sim.result("0/3.1").output.value()["running"], json!([]));
+    let both = json!([{"task": "0/1.1", "state": "completed"}, {"task": "0/1.2", "state": "completed"}]);
+    assert_eq!(sim.result("0/3.1").output.value(), json!({"ended": both, "running": []}), "a repeated id counts once");
     sim.assert_over();
 }
 
