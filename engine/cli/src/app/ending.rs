@@ -109,7 +109,6 @@ pub(crate) async fn resume_and_finish(
         }
         Ok(handle) => handle,
     };
-    place.screen.tell(&text!("run {} continues", style::name(found.id())));
     job::tell_changes(place, found).await?;
     let left = handle.clone();
     tokio::spawn(async move {
