@@ -269,6 +269,41 @@ async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
     assert!(waiting.state(&never).await.unwrap().ended().is_none());
 }
 
+#[tokio::test]
+async fn a_run_is_tended_soon_after_another_process_releases_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Gate::named("released");
+    let opened = || {
+        let model = model(|_, turn, _| match turn {
+            1 => calls(&[("hand_over", json!({}))]),
+            2 => calls(&[("hand_over", json!({"gate": "released"}))]),
+            _ => handoff("done", &[]),
+        });
+        engine(Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap()), &model)
+    };
+    let tend = |engine: Engine, stopped: tokio::sync::oneshot::Receiver<()>| {
+        tokio::spawn(async move { engine.tend(async { drop(stopped.await) }, |_| {}).await.unwrap() })
+    };
+    let (first, second) = (opened(), opened());
+    let handle = start(&first).await;
+    leave(&handle).await;
+    first.deliver(handle.id(), &call(), &person(), Ok(by("ann"))).await.unwrap();
+    let (stop_first, stopped) = tokio::sync::oneshot::channel();
+    let tended_first = tend(first, stopped);
+    gate.reached().await;
+    let (stop_second, stopped) = tokio::sync::oneshot::channel();
+    let tended_second = tend(second, stopped);
+    // The second one looks at the run while the first one holds it.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(stop_first);
+    tended_first.await.unwrap();
+    // Without a second look it would come only after ten seconds.
+    tokio::time::timeout(Duration::from_secs(6), gate.reached()).await.expect("the run continues soon");
+    gate.open();
+    drop(stop_second);
+    tended_second.await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_year_of_daily_timers_is_tended_to_its_end() {
     const DAYS: u32 = 365;

@@ -105,12 +105,15 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
     }
     let text = Value::String(typed.to_owned());
     let Err(reason) = check(schema, &text) else { return Ok(text) };
-    let parsed = json::read::<Value>(typed).ok();
+    let parsed = json::read::<Value>(typed);
+    // An object is an answer in JSON, and never the label of a choice: its own fault is reported.
+    let is_whole = offered.is_empty() || (typed.starts_with('{') && schema.value()["type"] == "object");
     match parsed.map(|value| check(schema, &value).map(|()| value)) {
-        Some(Ok(value)) => Ok(value),
-        Some(Err(reason)) if offered.is_empty() => Err(reason),
-        None if offered.is_empty() => Err(reason),
-        Some(Err(_)) | None => {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(reason)) if is_whole => Err(reason),
+        Err(_) if offered.is_empty() => Err(reason),
+        Err(error) if is_whole => Err(format!("it is not JSON: {error}")),
+        Ok(Err(_)) | Err(_) => {
             let labels: Vec<&str> = offered.iter().take(CHOICES_SHOWN).map(|choice| choice.label.as_str()).collect();
             let more = if offered.len() > labels.len() { ", …" } else { "" };
             Err(format!("\"{}\" is not one of {}{more}", words::preview(typed, LABEL_WIDTH).as_str(), labels.join(", ")))
@@ -205,6 +208,11 @@ mod tests {
         assert_eq!(read_answer(&approval, "no it is too late"), Ok(denied.clone()));
         assert_eq!(read_answer(&approval, "No: it is too late"), Ok(denied.clone()));
         assert_eq!(read_answer(&approval, &denied.to_string()), Ok(denied));
+        for (whole, fault) in [(r#"{"approved": true, "foo": 1}"#, "foo"), (r#"{"approved": 1}"#, "/approved"), ("{", "not JSON")]
+        {
+            let reason = read_answer(&approval, whole).unwrap_err();
+            assert!(reason.contains(fault) && !reason.contains("yes, no"), "{reason}");
+        }
         assert_eq!(read_answer(&approval, "perhaps"), Err("\"perhaps\" is not one of yes, no".to_owned()));
         // A question with two texts takes no remark, since it would not be clear which of the two is meant.
         let two = schema(json!({

@@ -44,8 +44,10 @@ impl Run {
             Event::CallMade { by, name, asked } => inner::check(self, by, name, asked),
             Event::CallAsksModel(ask) => code::check(self, ask),
             Event::ResultDelivered { call, by, outcome } => suspend::check(self, call, by, outcome),
-            Event::PersonAnswered { question, by, answer, documents, recorded: _ } => {
-                people::check_answer(self, question, by, answer, documents)
+            Event::PersonAnswered { question, by, answer, documents, recorded } => {
+                people::check_answer(self, question, by, answer, documents)?;
+                // A fork takes the answer of its original as it was given.
+                if recorded.is_some() { Ok(()) } else { people::check_denial(self, question, answer) }
             }
             Event::CancelRequested { task, .. } => people::check_lives(self, task).map(drop),
             Event::Steered { task, .. } => people::check_steering(self, task),

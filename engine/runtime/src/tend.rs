@@ -28,6 +28,9 @@ const AT_ONCE: usize = 64;
 /// Time after which a run that could not be continued is tried again.
 const TRY_AGAIN: Duration = Duration::from_mins(1);
 
+/// Time after which a run that another process holds is looked at again, since its release is not announced.
+const HELD: Duration = Duration::from_secs(1);
+
 /// Longest time between two looks at the store, since a notification may be lost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -77,14 +80,16 @@ impl Engine {
                 failed = pass.failed;
             }
             passed_over.retain(|_, again| *again > now);
-            let due = self.0.store.due(now, AT_ONCE + busy.len() + passed_over.len()).await?;
+            let limit = AT_ONCE + busy.len() + passed_over.len();
+            let due = self.0.store.due(now, limit).await?;
+            let (may_be_more, passed_before) = (due.runs.len() == limit, passed_over.len());
             for id in due.runs {
                 if working.len() >= AT_ONCE || busy.contains(&id) || passed_over.contains_key(&id) {
                     continue;
                 }
                 // A run of a living process is continued there.
                 if self.holder(&id).await? != Holder::Nobody {
-                    passed_over.insert(id, now.plus(LONGEST_PAUSE));
+                    passed_over.insert(id, now.plus(HELD));
                     continue;
                 }
                 busy.insert(id.clone());
@@ -96,6 +101,10 @@ impl Engine {
                     (id, outcome)
                 });
             }
+            // Runs that others hold must not hide the due runs after them.
+            if may_be_more && passed_over.len() > passed_before && working.len() < AT_ONCE {
+                continue;
+            }
             let latest = now.plus(LONGEST_PAUSE);
             let wake = due.next.into_iter().chain(passed_over.values().copied()).chain([latest, next_pass]).min();
             tokio::select! {
@@ -105,11 +114,11 @@ impl Engine {
                     busy.remove(&id);
                     let pause = match &outcome {
                         // Another process was faster.
-                        Tended::Failed(RunError::Held { .. }) => Some(LONGEST_PAUSE),
+                        Tended::Failed(RunError::Held { .. }) => Some(HELD),
                         Tended::Failed(_) => Some(TRY_AGAIN),
                         Tended::Waits | Tended::Over(_) => None,
                     };
-                    if pause != Some(LONGEST_PAUSE) {
+                    if pause != Some(HELD) {
                         report(Tending::Run(&id, &outcome));
                     }
                     passed_over.extend(pause.map(|pause| (id, self.0.clock.now().plus(pause))));

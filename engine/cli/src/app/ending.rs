@@ -102,7 +102,12 @@ pub(crate) async fn resume_and_finish(
             place.screen.tell(&text!("{owner} continues run {}", style::name(found.id())));
             return Ok(Exit::Done);
         }
-        handle => handle.map_err(run_failure)?,
+        Err(error) => {
+            let resume = baton("resume").value(found.id());
+            place.screen.tell(&text!("the run does not continue yet   → {}", resume));
+            return Err(run_failure(error));
+        }
+        Ok(handle) => handle,
     };
     job::tell_changes(place, found).await?;
     let left = handle.clone();

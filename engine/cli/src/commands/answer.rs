@@ -99,7 +99,7 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         // A continued run prints its own result, and the process that runs it may still refuse an answer from the inbox.
         match delivered {
             Delivery::Queued if resumes => {
-                place.screen.tell(&text!("the answer to Q{number} is in the inbox, and the run continues: {}", answer));
+                place.screen.tell(&text!("the answer to Q{number} is in the inbox: {}", answer));
             }
             Delivery::Queued => {
                 place.screen.text(&text!("the answer to Q{number} is in the inbox, until the run continues: {}", answer))?;

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &DeliverArgs, place: &Place) -> Result<Exit, Failu
         }
         return Ok(Exit::Done);
     }
-    place.screen.tell(&text!("the result for call {call} of run {run} is in the inbox, and the run continues"));
+    place.screen.tell(&text!("the result for call {call} of run {run} is in the inbox"));
     resume_and_finish(&found, &args.continuation, out.as_ref(), place).await
 }
 

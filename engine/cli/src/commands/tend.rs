@@ -55,7 +55,7 @@ fn report_run(place: &Place, run: &RunId, outcome: &Tended) {
     };
     // The reader of stdout may be gone; the runs continue.
     let _closed = if place.screen.is_text() {
-        let reason = reason.map_or_else(Text::default, |reason| text!(": {reason}"));
+        let reason = reason.map_or_else(Text::default, |reason| text!(": {}", Text::block(&reason)));
         place.screen.text(&text!("{} {state}{}", style::name(run), reason))
     } else {
         place.screen.json(&json!({"run": run, "state": state, "reason": reason}))

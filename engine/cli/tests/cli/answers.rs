@@ -96,7 +96,7 @@ fn an_answer_continues_a_run_that_no_process_executes() {
     folder.asking_job();
     folder.baton(&["run", "asking"]).exits(3);
     let ran = folder.baton(&["answer", "@last", "units", "--out", "out"]).exits(0);
-    ran.says("units").tells("the answer to Q1 is in the inbox, and the run continues: units").tells("✓ completed");
+    ran.says("units").tells("the answer to Q1 is in the inbox: units").tells("continues").tells("✓ completed");
     folder.baton(&["run", "asking"]).exits(3);
     let report = folder.baton(&["answer", "@last", "revenue", "--output", "json"]).exits(0).json();
     assert_eq!((&report["status"], &report["result"]), (&json!("success"), &json!({"summary": "revenue"})));

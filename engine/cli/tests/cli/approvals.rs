@@ -287,6 +287,9 @@ fn a_person_approves_with_another_input() {
     folder.baton(&["run", "approving"]).exits(3);
     let answer = |more: &[&str]| folder.baton(&[&["answer", "@last", "Q1"], more].concat());
     answer(&["no", "--input", "{}"]).exits(2).tells("so the answer must be yes");
+    answer(&[r#"{"approved": false, "input": {}}"#]).exits(1).tells("\"input\" approves the call, so \"approved\" must be true");
+    answer(&[r#"{"approved": true, "class": []}"#]).exits(2).tells("/class");
+    answer(&[r#"{"approved": true, "foo": 1}"#]).exits(2).tells("foo");
     answer(&["--input", "{"]).exits(2).tells("--input is not JSON");
     answer(&["--input", r#"{"path": 7}"#]).exits(1).tells("/input");
     folder.write("input.json", r#"{"path": "notes.md", "content": "enough", "why_created": "Notes"}"#);

@@ -105,7 +105,9 @@ fn a_run_that_waits_is_not_resumed_before_it_is_trusted() {
     folder.baton(&["run", "job", "--trust"]).exits(3);
     send_store(&folder, "received");
     let receive = |arguments: &[&str]| ran(as_receiver(&folder, "received", arguments));
-    receive(&["answer", "@last", "Q1", "true", "--no-resume"]).exits(0);
+    let answered =
+        receive(&["answer", "@last", "Q1", "true"]).exits(2).tells("is in the inbox").tells("the run does not continue yet");
+    assert!(!answered.stderr.contains("the run continues"), "{}", answered.stderr);
     receive(&["resume", "@last"]).exits(2).tells(r#""sh" "tool.sh""#).tells("--trust");
     receive(&["resume", "@last", "--take-over"]).exits(2);
     let tool = folder.read("job/tools/deploy.json").replace("Deploys.", "Deploys it.");

@@ -83,7 +83,14 @@ fn awaited(run: &Run, task: TaskIndex, input: &Value) -> Result<Vec<TaskIndex>, 
             CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"background_tasks": known}))
         })
     };
-    named.iter().map(find).collect()
+    let mut tasks = Vec::new();
+    for id in named {
+        let task = find(id)?;
+        if !tasks.contains(&task) {
+            tasks.push(task);
+        }
+    }
+    Ok(tasks)
 }
 
 /// Returns the tasks below `task` that agents hold and that have not ended.

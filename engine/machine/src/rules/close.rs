@@ -3,6 +3,8 @@
 //! A handoff takes effect if it is the only handoff of its turn, no other call of the turn blocks, and every other call
 //! succeeded. Otherwise it is refused with the reason. It delivers the versions of documents that its task knows.
 
+use baton_types::config::TaskAction;
+
 use crate::acceptance::Acceptance;
 use crate::answer_in;
 use crate::create::further_fields;
@@ -64,9 +66,20 @@ fn check_background(run: &Run, task: TaskIndex) -> Result<(), CallError> {
     let open = run.graph.background_of(task).into_iter().filter(|task| run.graph[*task].is_live());
     let open: Vec<&str> = open.map(|task| run.graph[task].id.as_str()).collect();
     let message = if open.is_empty() {
-        "a task that you began in the background has ended: look at its result first"
+        "a task that you began in the background has ended: look at its result first".to_owned()
     } else {
-        "tasks that you began in the background still run: wait for them or cancel them first"
+        // Only tools that the agent has are named. It can always answer with a text.
+        let tools = &run.agent_of(task).tools;
+        let with = |action: TaskAction, purpose: &str| {
+            let tool = tools.values().find(|tool| tool.manages_tasks == Some(action));
+            tool.map(|tool| format!("{purpose} with {}, ", tool.definition.shown_name())).unwrap_or_default()
+        };
+        let wait = with(TaskAction::Wait, "wait for them");
+        let cancel = with(TaskAction::Cancel, "cancel them");
+        let or = if wait.is_empty() && cancel.is_empty() { "" } else { "or " };
+        format!(
+            "tasks that you began in the background still run: {wait}{cancel}{or}answer with a text, and you are asked again when one ends"
+        )
     };
     Err(CallError::new(ErrorCode::HandoffRefused, message).with_detail(json!({"running": open})))
 }

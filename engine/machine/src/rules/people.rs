@@ -90,6 +90,19 @@ pub(crate) fn check_answer(run: &Run, id: &TaskId, by: &Principal, answer: &Json
     run.check_new_documents(documents)
 }
 
+/// Checks that an answer that does not approve a call has nothing that only an approval has.
+pub(crate) fn check_denial(run: &Run, id: &TaskId, answer: &Json) -> Result<(), Refusal> {
+    let concern = run.task(id).and_then(Task::concern);
+    let answer = answer.value();
+    // A person may put the answer under "answer", as an agent does.
+    let answer = answer.get("answer").unwrap_or(&answer);
+    let is_denial = matches!(concern, Some(Concern::Approval { .. })) && answer["approved"] != true;
+    match ["input", "class"].into_iter().find(|key| is_denial && answer.get(key).is_some()) {
+        Some(key) => Err(Refusal::InvalidAnswer { reason: format!("\"{key}\" approves the call, so \"approved\" must be true") }),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn check_steering(run: &Run, id: &TaskId) -> Result<(), Refusal> {
     let asks_model = check_lives(run, id)?.agent().is_some_and(|id| agent(run.configs(), id).program.is_none());
     if asks_model { Ok(()) } else { Err(Refusal::NoModel { task: id.clone() }) }

@@ -104,9 +104,23 @@ fn a_handoff_waits_for_background_tasks_and_for_what_they_found() {
     let refusal = sim.refusal("0/2.1");
     assert_eq!(refusal.code, ErrorCode::HandoffRefused);
     assert_eq!(refusal.detail.value(), json!({"running": ["0/1.1"]}));
+    let ways = "wait for them with wait_tasks, cancel them with cancel_task, or answer with a text";
+    assert!(refusal.message.contains(ways), "{}", refusal.message);
     sim.release("work");
     assert_eq!(sim.result("0/3.1").output.value(), json!({"ended": [{"task": "0/1.1", "state": "completed"}], "running": []}));
     assert_eq!(told(&sim), [("0/1.1".to_owned(), json!("found"))]);
+    assert_eq!(sim.task("0").result.as_ref().unwrap().output.value(), json!("done"));
+    sim.assert_over();
+}
+
+#[test]
+fn a_refused_handoff_names_only_tools_that_the_agent_has() {
+    let job = job([agent("root", "route_to_worker"), agent("worker", "work")])
+        .tools([function("work").effect(EffectClass::Pure), ToolDraft::route("worker").in_background()]);
+    let mut sim = begun_in(&job, [turn([begin("a")]), turn([handoff("early")]), says("wait"), turn([handoff("done")])]);
+    let message = sim.refusal("0/2.1").message.clone();
+    assert!(message.ends_with("still run: answer with a text, and you are asked again when one ends"), "{message}");
+    sim.release("work");
     assert_eq!(sim.task("0").result.as_ref().unwrap().output.value(), json!("done"));
     sim.assert_over();
 }
@@ -147,7 +161,7 @@ fn a_limit_ends_the_task_and_its_background_tasks() {
 fn a_wait_may_be_for_the_first_of_several_tasks() {
     let wait = |input| turn([manage("wait_tasks", input)]);
     let first = wait(json!({"tasks": ["0/1.1", "0/1.2"], "until": "any"}));
-    let all = wait(json!({"tasks": ["0/1.1", "0/1.2"]}));
+    let all = wait(json!({"tasks": ["0/1.1", "0/1.2", "0/1.1"]}));
     let mut sim = Sim::new(&shop())
         .agent("root", [turn([begin("a"), begin("b")]), first, all, turn([handoff("done")])])
         .agent_with("worker", |prompted| match (prompted.task.as_str(), prompted.turn) {
@@ -160,7 +174,8 @@ fn a_wait_may_be_for_the_first_of_several_tasks() {
     assert_eq!(sim.result("0/2.1").output.value(), ended);
     assert!(!sim.run.graph().get(&"0".into()).unwrap().phase.is_active(), "the second call waits");
     sim.release("work");
-    assert_eq!(sim.result("0/3.1").output.value()["running"], json!([]));
+    let both = json!([{"task": "0/1.1", "state": "completed"}, {"task": "0/1.2", "state": "completed"}]);
+    assert_eq!(sim.result("0/3.1").output.value(), json!({"ended": both, "running": []}), "a repeated id counts once");
     sim.assert_over();
 }
 

@@ -70,7 +70,13 @@ fn an_input_that_the_tool_does_not_take_is_refused_and_the_question_stays_open()
             other => panic!("{other:?}"),
         }
     }
-    sim.person_answers(QUESTION, json!({"approved": false, "input": {"x": "one"}})).unwrap();
+    for (key, value) in [("input", json!({"x": "one"})), ("class", json!([{"pointer": "/x", "equals": "all"}]))] {
+        match sim.person_answers(QUESTION, json!({"approved": false, key: value})) {
+            Err(Refusal::InvalidAnswer { reason }) => assert!(reason.contains("\"approved\" must be true"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    sim.person_answers(QUESTION, json!({"approved": false})).unwrap();
     assert!(sim.refusal("0/1.1").message.contains("was not approved"), "a no is a no");
     sim.assert_over();
 }
