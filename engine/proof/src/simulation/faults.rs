@@ -41,7 +41,7 @@ pub enum Fault {
     Pause,
     /// A paused run continues.
     Unpause,
-    /// A process is told to stop. It makes no request any more, and releases the run when nothing is in progress.
+    /// A process gets a stop. It makes no request any more, and releases the run when nothing is in progress.
     Stop,
     /// Somebody sends a message into a task.
     Steer,
