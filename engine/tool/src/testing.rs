@@ -149,7 +149,13 @@ impl TestContext {
     }
 
     /// Sets the results of the calls that the tool makes. Each is there at once.
-    pub fn with_calls(mut self, result: impl Fn(&ModelCall) -> CallResult + Send + Sync + 'static) -> Self {
+    pub fn with_calls(self, result: impl Fn(&ModelCall) -> CallResult + Send + Sync + 'static) -> Self {
+        self.with_slow_calls(move |asked, _| Some(result(asked)))
+    }
+
+    /// Sets the results of the calls that the tool makes. `result` is asked at the first poll of a call, number 0, and at each
+    /// further one. `None` leaves the call in progress.
+    pub fn with_slow_calls(mut self, result: impl Fn(&ModelCall, u32) -> Option<CallResult> + Send + Sync + 'static) -> Self {
         self.host.calls = Some(Box::new(result));
         self
     }
@@ -183,7 +189,7 @@ impl TestContext {
 type StillModel = Box<dyn Fn(&ModelAsk) -> Result<ModelReply, ToolError> + Send + Sync>;
 
 /// Results of calls that a tool makes in a test.
-type StillCalls = Box<dyn Fn(&ModelCall) -> CallResult + Send + Sync>;
+type StillCalls = Box<dyn Fn(&ModelCall, u32) -> Option<CallResult> + Send + Sync>;
 
 /// Returns the number of bytes of text in a part.
 fn said(part: &Part) -> usize {
@@ -276,11 +282,18 @@ impl ToolHost for StillHost {
     }
 
     fn call<'a>(&'a self, _: Option<&'a str>, asked: ModelCall) -> BoxFuture<'a, Result<Arc<CallResult>, ToolError>> {
-        let result = match &self.calls {
-            Some(calls) => Ok(Arc::new(calls(&asked))),
-            None => Err(ToolError::new("the code cannot make calls: its config has no \"calls\"")),
+        let Some(calls) = &self.calls else {
+            let error = ToolError::new("the code cannot make calls: its config has no \"calls\"");
+            return Box::pin(std::future::ready(Err(error)));
         };
-        Box::pin(std::future::ready(result))
+        let mut polls = 0..;
+        Box::pin(std::future::poll_fn(move |context| match calls(&asked, polls.next().unwrap_or(u32::MAX)) {
+            Some(result) => Poll::Ready(Ok(Arc::new(result))),
+            None => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }))
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

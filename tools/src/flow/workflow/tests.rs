@@ -1,12 +1,21 @@
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use baton_tool::testing::block_on;
 use baton_types::call::{CallError, ErrorCode};
 
 use super::*;
 
-/// Runs a workflow whose tools return what `tool` does.
+/// Runs a workflow whose tools return what `tool` does, at once.
 fn run(input: Value, tool: impl Fn(&ModelCall) -> CallResult + Send + Sync + 'static) -> Result<Value, ToolError> {
+    run_slowly(input, move |asked, _| Some(tool(asked)))
+}
+
+/// Runs a workflow whose tools return what `tool` does, at the poll at which it gives something.
+fn run_slowly(
+    input: Value,
+    tool: impl Fn(&ModelCall, u32) -> Option<CallResult> + Send + Sync + 'static,
+) -> Result<Value, ToolError> {
     #[derive(Deserialize)]
     #[expect(non_snake_case, reason = "seed 000 names the parameters so")]
     struct Input {
@@ -15,7 +24,7 @@ fn run(input: Value, tool: impl Fn(&ModelCall) -> CallResult + Send + Sync + 'st
         continueOnError: Option<bool>,
     }
     let Input { steps, returnStep, continueOnError } = serde_json::from_value(input).unwrap();
-    let context = ToolContext::for_test().with_calls(tool).build();
+    let context = ToolContext::for_test().with_slow_calls(tool).build();
     let output = block_on(workflow(&context, steps, returnStep, continueOnError))?;
     Ok(serde_json::to_value(output).unwrap())
 }
@@ -171,19 +180,47 @@ fn reference(steps: &[Drawn]) -> (Map<String, Value>, BTreeSet<String>) {
     (results, errors)
 }
 
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Happened {
+    Began,
+    /// It was in progress when it was polled.
+    WasPolled,
+    Ended,
+}
+
+/// The steps in the order of what became of their calls.
+type Log = Arc<Mutex<Vec<(usize, Happened)>>>;
+
+/// Checks that each step began after those that it needs, and before any call in progress then was polled a second time.
+fn check_starts(drawn: &[Drawn], log: &[(usize, Happened)]) {
+    let mut ends: Vec<Option<usize>> = vec![None; drawn.len()];
+    for (at, (step, happened)) in log.iter().enumerate() {
+        match happened {
+            Happened::Began => {
+                let needs = drawn[*step].reads.iter().chain(&drawn[*step].waits);
+                let ends = needs.map(|need| ends[*need].expect("a step begins after those that it needs"));
+                let ready = ends.max().map_or(0, |end| end + 1);
+                let mut polled = BTreeSet::new();
+                for (other, happened) in &log[ready..at] {
+                    assert!(*happened != Happened::WasPolled || polled.insert(*other), "s{step} waited, and s{other} went on");
+                }
+            }
+            Happened::WasPolled => {}
+            Happened::Ended => ends[*step] = Some(at),
+        }
+    }
+}
+
 #[test]
 fn a_thousand_random_workflows_equal_a_reference_evaluation() {
     let mut chance = Chance(0x5eed_0000_0001);
-    let add = |asked: &ModelCall| {
-        let input = asked.input.value();
-        if asked.tool == "fail" {
-            return CallResult::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, "as drawn"));
-        }
-        let sum: u64 = input["add"].as_array().unwrap().iter().map(|number| number.as_u64().expect("numbers stay numbers")).sum();
-        CallResult::success(json!({"n": sum % 1_000_003}))
-    };
+    let mut overlapping = 0;
     for _ in 0..1_000 {
         let drawn = drawn(&mut chance);
+        // Without any, every call ends at its first poll.
+        let most_polls = [1, 2, 40][chance.below(3)];
+        let polls: Vec<usize> = drawn.iter().map(|_| chance.below(most_polls)).collect();
         let mut steps: Vec<Value> = drawn
             .iter()
             .enumerate()
@@ -198,11 +235,44 @@ fn a_thousand_random_workflows_equal_a_reference_evaluation() {
             let other = chance.below(steps.len());
             steps.swap(index, other);
         }
-        let output = run(json!({"steps": steps, "continueOnError": true}), add).unwrap();
+        let log = Log::default();
+        let add = {
+            let log = Arc::clone(&log);
+            move |asked: &ModelCall, poll: u32| {
+                let input = asked.input.value();
+                let numbers: Vec<u64> = input["add"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|number| number.as_u64().expect("numbers stay numbers"))
+                    .collect();
+                let step = usize::try_from(*numbers.last().unwrap()).unwrap();
+                let mut log = log.lock().unwrap();
+                log.extend((poll == 0).then_some((step, Happened::Began)));
+                if (poll as usize) < polls[step] {
+                    log.extend((poll > 0).then_some((step, Happened::WasPolled)));
+                    return None;
+                }
+                log.push((step, Happened::Ended));
+                Some(match asked.tool.as_str() {
+                    "fail" => CallResult::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, "as drawn")),
+                    _ => CallResult::success(json!({"n": numbers.iter().sum::<u64>() % 1_000_003})),
+                })
+            }
+        };
+        let output = run_slowly(json!({"steps": steps, "continueOnError": true}), add).unwrap();
         let (results, errors) = reference(&drawn);
         assert_eq!(output["results"].as_object().unwrap().len(), results.len());
         assert!(results.iter().all(|(id, result)| output["results"][id] == *result));
         let failed: BTreeSet<String> = output["errors"].as_object().unwrap().keys().cloned().collect();
         assert_eq!(failed, errors);
+        let log = std::mem::take(&mut *log.lock().unwrap());
+        let ended = log.iter().filter(|(_, happened)| *happened == Happened::Ended);
+        let ended: Vec<String> = ended.map(|(step, _)| format!("s{step}")).collect();
+        assert_eq!(output["executionOrder"], json!(ended), "the order of completion");
+        check_starts(&drawn, &log);
+        let is_overlapping = |pair: &[(usize, Happened)]| pair[0].1 == Happened::Began && pair[1].1 == Happened::Began;
+        overlapping += u32::from(log.windows(2).any(is_overlapping));
     }
+    assert!(overlapping > 500, "only {overlapping} workflows had two calls in progress");
 }
