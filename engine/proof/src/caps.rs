@@ -24,7 +24,6 @@ impl Ledger {
         let run = &configs.job.limits;
         self.within(u64::from(self.turns), run.turns.map(u64::from), || "turns of the run".to_owned());
         self.within(self.live_count() as u64, run.live_tasks.map(u64::from), || "live tasks".to_owned());
-        self.within(self.running_calls() as u64, run.parallel_calls.map(u64::from), || "parallel calls of the run".to_owned());
         self.within(u64::from(self.calls_made), run.calls.map(u64::from), || "calls of the run".to_owned());
         let (session, (turns, calls, ..)) = (&configs.job.session_limits, self.before);
         let [turns, calls] =
@@ -37,13 +36,21 @@ impl Ledger {
             let own = limits(&configs, &book.created);
             let (turns, children, depth) = (u64::from(book.turns), u64::from(book.children), u64::from(book.created.depth));
             let calls = u64::from(book.calls_made);
-            let running = u64::from(book.counts.running);
             self.within(turns, own.turns.map(u64::from), || format!("turns of {id}"));
             self.within(children, own.children.map(u64::from), || format!("children of {id}"));
             self.within(calls, own.calls.map(u64::from), || format!("calls of {id}"));
             self.within(depth, run.depth.map(u64::from), || format!("depth of {id}"));
-            self.within(running, own.parallel_calls.map(u64::from), || format!("parallel calls of {id}"));
         }
+    }
+
+    /// Checks that there is a place for a function call of `task` that starts. Code that goes on after its own calls needs none.
+    pub(crate) fn check_place(&mut self, task: &TaskId) {
+        let configs = std::sync::Arc::clone(&self.configs);
+        let Some(book) = self.tasks.get(task) else { return };
+        let (own, running) = (limits(&configs, &book.created), u64::from(book.counts.running) + 1);
+        let (all, run) = (self.running_calls() as u64 + 1, &configs.job.limits);
+        self.within(running, own.parallel_calls.map(u64::from), || format!("parallel calls of {task}"));
+        self.within(all, run.parallel_calls.map(u64::from), || "parallel calls of the run".to_owned());
     }
 
     /// Checks, when `task` asks its model, that the tokens and the money spent and reserved fit the limits of the task, of

@@ -155,6 +155,7 @@ impl Ledger {
         let known = started.documents.iter().all(|document| self.has_version(document));
         self.rule(known, Invariant::HandedOverArrivesOnce, || format!("{id} attaches documents that do not exist"));
         if row.runs_code {
+            self.check_place(&started.task);
             let paused = self.paused;
             self.rule(!paused, Invariant::CancelledStaysQuiet, || format!("{id} begins while the run is paused"));
             let writes = self.tool(name).is_some_and(|tool| tool.writes);
