@@ -20,9 +20,11 @@ pub(crate) struct Screen {
 /// A Python program that opens a pseudo-terminal of 40 rows, starts its arguments there, and copies in both directions. A byte
 /// that never occurs in text is followed by the new rows and columns of the window.
 const PSEUDO_TERMINAL: &str = r#"
-import fcntl, os, pty, select, struct, sys, termios
+import fcntl, os, pty, select, signal, struct, sys, termios
 child, terminal = pty.fork()
 if child == 0:
+    # Whoever runs the tests may ignore it (nohup).
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.execvp(sys.argv[1], sys.argv[1:])
 streams = [terminal, 0]
 while True:

@@ -47,6 +47,10 @@ impl Gate {
     }
 }
 
+/// Becomes the program of its arguments, which SIGHUP ends even if whoever runs the tests ignores it (`nohup`).
+const HUNG_UP_BY_DEFAULT: &str =
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])";
+
 /// A run in a terminal of its own, with one JSON line per entry on stdout.
 struct Terminal {
     child: Child,
@@ -57,7 +61,16 @@ struct Terminal {
 
 impl Terminal {
     fn open(folder: &Folder, arguments: &[&str]) -> Self {
-        let mut command = folder.command(&[arguments, &["--output", "ndjson"]].concat());
+        let program = folder.command(&[arguments, &["--output", "ndjson"]].concat());
+        let mut command = Command::new("python3");
+        command.args(["-c", HUNG_UP_BY_DEFAULT]).arg(program.get_program()).args(program.get_args());
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (out, err) = (BufReader::new(child.stdout.take().unwrap()), BufReader::new(child.stderr.take().unwrap()));
         Self { child, out, err, told: String::new() }
