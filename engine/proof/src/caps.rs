@@ -43,7 +43,7 @@ impl Ledger {
         }
     }
 
-    /// Checks that there is a place for a function call of `task` that starts. Code that goes on after its own calls needs none.
+    /// Checks that there is a place for a function call of `task` that starts. Code that continues after its own calls needs none.
     pub(crate) fn check_place(&mut self, task: &TaskId) {
         let configs = std::sync::Arc::clone(&self.configs);
         let Some(book) = self.tasks.get(task) else { return };

@@ -287,12 +287,12 @@ impl ToolHost for StillHost {
             return Box::pin(std::future::ready(Err(error)));
         };
         let mut polls = 0..;
-        Box::pin(std::future::poll_fn(move |context| match calls(&asked, polls.next().unwrap_or(u32::MAX)) {
-            Some(result) => Poll::Ready(Ok(Arc::new(result))),
-            None => {
+        Box::pin(std::future::poll_fn(move |context| {
+            let result = calls(&asked, polls.next().unwrap_or(u32::MAX));
+            if result.is_none() {
                 context.waker().wake_by_ref();
-                Poll::Pending
             }
+            result.map_or(Poll::Pending, |result| Poll::Ready(Ok(Arc::new(result))))
         }))
     }
 

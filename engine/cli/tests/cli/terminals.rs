@@ -47,7 +47,7 @@ impl Gate {
     }
 }
 
-/// Becomes the program of its arguments, which SIGHUP ends even if whoever runs the tests ignores it (`nohup`).
+/// Becomes the program of its arguments. SIGHUP has its default effect there, although the tests may run under `nohup`.
 const HUNG_UP_BY_DEFAULT: &str =
     "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])";
 

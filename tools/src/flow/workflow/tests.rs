@@ -180,7 +180,7 @@ fn reference(steps: &[Drawn]) -> (Map<String, Value>, BTreeSet<String>) {
     (results, errors)
 }
 
-/// What became of a call.
+/// The progress of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Happened {
     Began,
@@ -189,7 +189,7 @@ enum Happened {
     Ended,
 }
 
-/// The steps in the order of what became of their calls.
+/// The progress of the calls of steps, in order.
 type Log = Arc<Mutex<Vec<(usize, Happened)>>>;
 
 /// Checks that each step began after those that it needs, and before any call in progress then was polled a second time.
