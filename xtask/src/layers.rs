@@ -24,7 +24,6 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ("baton-tool", &["baton-types"]),
     ("baton-timeline", &["baton-types"]),
     ("baton-docs", &["baton-types"]),
-    ("baton-rcrt", &["baton-types"]),
     ("baton-jq", &["baton-types"]),
     ("baton-breadcrumb", &["baton-types", "baton-template", "baton-jq"]),
     ("baton-store", &["baton-types", "baton-files", "baton-breadcrumb"]),
@@ -58,6 +57,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
             "baton-macros",
         ],
     ),
+    ("baton-rcrt", &["baton-types", "baton-breadcrumb", "baton-config", "baton-tool", "baton-store", "baton-runtime"]),
     // The program links everything.
     (
         "baton",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_types::breadcrumb::{Breadcrumb, Sensitivity, Viewer, Visibility};
-use baton_types::id::{ProjectId, ToolId};
+use baton_types::id::{ProjectId, RunId, ToolId};
 use baton_types::principal::Principal;
 
 /// The writer of a record.
@@ -15,12 +15,22 @@ pub struct Author {
     pub tools: BTreeSet<ToolId>,
     /// Whether a person has agreed to its judgement of a record.
     pub may_judge: bool,
+    /// Whether it may set tags that route a record. The engine may, where it writes for an agent.
+    pub may_route: bool,
+    /// The run of the call that writes: triggers of its record continue the chain of this run.
+    pub run: Option<RunId>,
 }
 
 impl Author {
     /// Returns a person or a program that works in `project`.
     pub fn outside(principal: Principal, project: ProjectId) -> Self {
-        Self { viewer: Viewer { principal, project, may_read_pii: true }, tools: BTreeSet::new(), may_judge: true }
+        let viewer = Viewer { principal, project, may_read_pii: true };
+        Self { may_judge: true, ..Self::of(viewer) }
+    }
+
+    /// Returns a writer without further rights.
+    pub fn of(viewer: Viewer) -> Self {
+        Self { viewer, tools: BTreeSet::new(), may_judge: false, may_route: false, run: None }
     }
 }
 

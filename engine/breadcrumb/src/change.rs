@@ -11,6 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::access::{Author, may_write};
+use crate::agent::AgentDefinition;
 use crate::definition::Definition;
 use crate::schedule::{SCHEDULE_SCHEMA, Schedule};
 use crate::ttl::Wanted;
@@ -210,6 +211,7 @@ fn finished(mut record: Breadcrumb, definition: Option<&Definition>) -> Result<B
         }
     }
     Definition::check(&record)?;
+    AgentDefinition::check(&record)?;
     check_schedule(&record)?;
     record.checksum = checksum(&record.context);
     record.size_bytes = record.context.text().len() as u64;

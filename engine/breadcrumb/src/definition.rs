@@ -6,12 +6,16 @@ use baton_types::principal::Principal;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::agent::AGENT_SCHEMA;
 use crate::schedule::SCHEDULE_SCHEMA;
 use crate::ttl::Wanted;
 use crate::{BreadcrumbError, tags};
 
 /// The schema of definitions.
 pub const DEFINITION_SCHEMA: &str = "schema.def.v1";
+
+/// The schemas of records that configure. Such a record counts in a version that a person wrote or approved.
+const CONFIGURING_SCHEMAS: [&str; 5] = [DEFINITION_SCHEMA, SCHEDULE_SCHEMA, AGENT_SCHEMA, "tool.code.v1", "tool.config.v1"];
 
 /// The most faults that are reported.
 const MAX_FAULTS: usize = 20;
@@ -124,7 +128,7 @@ impl Kind {
 }
 
 impl Definition {
-    /// Returns the version of a definition or a schedule that counts once `record` is its newest version. `before` is the version before it,
+    /// Returns the version of a record that configures which counts once `record` is its newest version. `before` is the version before it,
     /// and the version that counted then.
     ///
     /// A version counts if a person or a program wrote its content, or a person approved it. Otherwise an agent could refuse the records
@@ -133,7 +137,7 @@ impl Definition {
     pub fn counting(record: &Breadcrumb, before: Option<(&Breadcrumb, Option<u64>)>) -> Option<u64> {
         let this = Some(record.version);
         let is_by_agent = matches!(record.updated_by, Principal::Agent(_));
-        if !matches!(record.schema_name.as_deref(), Some(DEFINITION_SCHEMA | SCHEDULE_SCHEMA)) {
+        if !record.schema_name.as_deref().is_some_and(|schema| CONFIGURING_SCHEMAS.contains(&schema)) {
             return None;
         }
         if tags::are_approved(&record.tags) {

@@ -7,13 +7,16 @@
 //! that it permits cannot be separated.
 
 mod access;
+mod agent;
 mod bounds;
 mod change;
 mod definition;
 mod hints;
 mod import;
 mod schedule;
+mod selector;
 mod tags;
+mod trigger;
 mod ttl;
 mod words;
 
@@ -23,11 +26,17 @@ use baton_types::json::Json;
 use serde_json::{Value, json};
 
 pub use access::{Access, Author, may_read, may_write};
+pub use agent::{AGENT_SCHEMA, AgentDefinition, BuilderKind, ContextBuilder, DEFAULT_TRIGGER_DEPTH, Transform};
 pub use bounds::{MAX_CONTEXT_BYTES, MAX_DEPTH, MAX_TAGS};
 pub use change::{changed, created};
 pub use definition::{DEFINITION_SCHEMA, Definition};
 pub use import::import;
 pub use schedule::{Missed, SCHEDULE_SCHEMA, Schedule, TICK_SCHEMA};
+pub use selector::{CATALOG_SCHEMA, Fetch, FetchMethod, Selector};
+pub use trigger::{
+    AGENT_RESPONSE_SCHEMA, Handler, REQUEST_SCHEMA, RESPONSE_SCHEMA, Trigger, TriggerState, is_new_request, session_of,
+    session_tag, starts,
+};
 pub use ttl::is_gone;
 
 /// Why a record was not created, changed or read.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{Faults, Role, Sources, Unconfigured, load_tools};
-use baton_runtime::folder::{FolderError, JobFolder, read_job, read_project};
+use baton_runtime::folder::{FolderError, JobFolder, read_job, read_job_of, read_project};
 use baton_runtime::{InitialDocument, LoadedJob, with_unfit_tools};
 use baton_tool::registered_functions;
 use baton_types::config::{Origin, Tool};
@@ -78,13 +78,7 @@ fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, J
     let project = project_of(place, &folder)?;
     let (mut sources, files) =
         read_job(&folder_to_read(place, &shown, &folder), &configs.borrowed(), project.as_deref()).map_err(folder_failure)?;
-    if let Some((path, content)) = environment::user_models()? {
-        sources.add_from(Origin::Person, Role::UserModels, path, content);
-    }
-    if let Some(script) = script {
-        let content = std::fs::read(place.current.join(script)).map_err(|error| Failure::file(script, error))?;
-        sources.add_from(Origin::Person, Role::RunScript, script.display().to_string(), content);
-    }
+    add_persons(&mut sources, script, place)?;
     Ok((sources, files))
 }
 
@@ -105,6 +99,29 @@ fn checked(place: &Place, sources: Sources, files: &JobFolder) -> Result<Checked
         job = job.with_document(InitialDocument::of(document, content.into()));
     }
     Ok(Checked::Sound(job))
+}
+
+/// Returns the files of a job in the project's folder with `job` as its `job.json`, and the folder. `script` is a model script that answers
+/// for all agents.
+pub(crate) fn of_project(place: &Place, job: &str, script: Option<&Path>) -> Result<(Sources, PathBuf), Failure> {
+    let folder = place.project().to_owned();
+    let configs = place.tool_configs(Some(&folder))?;
+    let shown = folder_to_read(place, &place.shown(&folder), &folder);
+    let (mut sources, files) = read_job_of(&shown, job.as_bytes(), &configs.borrowed()).map_err(folder_failure)?;
+    add_persons(&mut sources, script, place)?;
+    Ok((sources, files.path().to_owned()))
+}
+
+/// Adds the person's own models, and the script that answers for all agents.
+fn add_persons(sources: &mut Sources, script: Option<&Path>, place: &Place) -> Result<(), Failure> {
+    if let Some((path, content)) = environment::user_models()? {
+        sources.add_from(Origin::Person, Role::UserModels, path, content);
+    }
+    if let Some(script) = script {
+        let content = std::fs::read(place.current.join(script)).map_err(|error| Failure::file(script, error))?;
+        sources.add_from(Origin::Person, Role::RunScript, script.display().to_string(), content);
+    }
+    Ok(())
 }
 
 /// Returns the relative path of the folder, if the process runs in the folder from which paths are shown; else the absolute one.

@@ -132,6 +132,12 @@ impl Sources {
         self
     }
 
+    /// Returns the files without the agent's config at `path`.
+    pub fn without_agent(mut self, path: &str) -> Self {
+        self.files.retain(|source| !(matches!(source.role, Role::Agent | Role::SharedAgent) && source.path == path));
+        self
+    }
+
     /// Adds a file of the job.
     pub fn add(&mut self, role: Role, path: impl Into<String>, content: impl AsRef<[u8]>) {
         self.add_from(Origin::Job, role, path, content);

@@ -1,10 +1,10 @@
-//! RCRT's view of tools: the catalog, derived from checked configs in the forms of seeds 001 and 003.
+//! RCRT's view of the engine (seeds 000, 001 and 003): the catalog of tools, and agents that are records.
 //!
-//! A catalog is computed whenever it is printed, and no file stores one. The lines of the compact form belong to
-//! [`Tool`](baton_types::config::Tool), because prompts have the same lines.
-//!
-//! This crate does *not* load configs and knows no provider: `baton-models` encodes tools for requests.
+//! [`Listener`] starts a run for each trigger that a store has noted, and writes the record that answers it. It does not decide what
+//! triggers: the store does, in the transaction that writes a version.
 
 mod catalog;
+mod listen;
 
 pub use catalog::{Filter, NoSuchName, ToolCatalog};
+pub use listen::{Heard, Listener, Outcome, ProjectFiles, ReadProject};

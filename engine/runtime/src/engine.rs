@@ -16,7 +16,7 @@ use baton_types::limits::Limits;
 use baton_types::time::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::actor::{Commands, Iteration, Parts, root_result};
+use crate::actor::{Commands, Iteration, Parts, STATUS_PAUSED, STATUS_WAITING, root_result};
 use crate::adopting::Adopting;
 use crate::error::RunError;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
@@ -54,6 +54,16 @@ pub enum Holder {
         /// Name of the owner.
         owner: String,
     },
+}
+
+/// The place of a new run in the store.
+pub(crate) struct Wanted<'a> {
+    /// Its id.
+    pub(crate) id: Option<&'a RunId>,
+    /// The past of a fork, or of a run that continues another.
+    pub(crate) past: Option<&'a ForkPoint>,
+    /// The trigger that it handles.
+    pub(crate) trigger: Option<u64>,
 }
 
 /// A run whose first decision is durable.
@@ -124,8 +134,10 @@ impl Engine {
             recorded.map_or(Ok(()), |cassettes| cassettes.label(id))?;
             Ok((run, begun))
         };
-        let NewlyStored { id, run, begun, commands } =
-            self.0.store_new(options.run.as_ref(), None, &contents, now, begin).await?;
+        let NewlyStored { id, run, begun, commands } = self
+            .0
+            .store_new(Wanted { id: options.run.as_ref(), past: None, trigger: options.trigger }, &contents, now, begin)
+            .await?;
         let transcripts = self.0.transcripts(&id, prompts);
         let (begun, recording) = (Some(begun), None);
         let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
@@ -222,6 +234,17 @@ impl Engine {
         })
     }
 
+    /// Returns the time of the engine's clock.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// Whether a run was released because nothing could proceed, or a person paused it: only [`Engine::tend`], or a person, continues it.
+    pub async fn waits(&self, id: &RunId) -> Result<bool, RunError> {
+        let record = self.0.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
+        Ok(record.owner.is_none() && matches!(&*record.status, STATUS_WAITING | STATUS_PAUSED))
+    }
+
     /// Returns the handle of a run that proceeds in this process.
     pub fn live(&self, id: &RunId) -> Option<RunHandle> {
         self.0.running().get(id).filter(|handle| !handle.is_over()).cloned()
@@ -315,12 +338,11 @@ impl Services {
         Ok(epoch)
     }
 
-    /// Stores a new run with its first decision and `contents`, under the id `wanted` or else a random one. While random ids are
-    /// taken, it tries others. `begin` makes the run and its first decision for an id. `past` is the past of a fork.
+    /// Stores a new run with its first decision and `contents`, under the wanted id or else a random one. While random ids are
+    /// taken, it tries others. `begin` makes the run and its first decision for an id.
     pub(crate) async fn store_new(
         &self,
-        wanted: Option<&RunId>,
-        past: Option<&ForkPoint>,
+        Wanted { id: wanted, past, trigger }: Wanted<'_>,
         contents: &[(ContentHash, Content)],
         at: Timestamp,
         begin: impl Fn(&RunId) -> Result<(Run, Iteration), RunError>,
@@ -332,6 +354,7 @@ impl Services {
             let commands = Commands::new(self.store.subscribe(&id), false, false);
             let mut first = begun.first_batch(&id, 1, past.map_or(0, |past| past.seq), &run, at);
             first.contents.extend_from_slice(contents);
+            first.trigger = trigger;
             let new = NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: past.cloned() };
             match self.store.begin(new, &self.store.owner(), first).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
@@ -400,7 +423,12 @@ fn merged(own: Vec<InitialDocument>, extra: Vec<InitialDocument>) -> Vec<Initial
 /// Returns a random run id. Its prefix distinguishes runs, so it has no leading time. Ids of other runs do not help to
 /// guess it.
 fn random_run_id() -> RunId {
-    let hash = ContentHash::of(uuid::Uuid::now_v7().as_bytes());
+    run_id_of(uuid::Uuid::now_v7().as_bytes())
+}
+
+/// Returns the run id that follows from `cause`: the same bytes always give the same id.
+pub fn run_id_of(cause: &[u8]) -> RunId {
+    let hash = ContentHash::of(cause);
     let characters = hash.as_bytes()[..RUN_ID_CHARACTERS].iter().map(|byte| char::from(RUN_ID_ALPHABET[usize::from(byte % 32)]));
     RunId::new(characters.collect::<String>())
 }

@@ -113,14 +113,29 @@ pub fn read_job(
     };
     let absolute = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
     let folder = JobFolder { path: fs::canonicalize(absolute).map_err(|_| no_job())? };
+    let job = folder.read_bounded(&file)?.ok_or_else(no_job)?;
+    read_parts(shown, folder, (&file, &job), tool_configs, project)
+}
+
+/// Reads a job that has no file of its own: its `job.json` is `job`. Its other files are those of the folder at `path`.
+pub fn read_job_of(path: &Path, job: &[u8], tool_configs: &[ToolConfig<'_>]) -> Result<(Sources, JobFolder), FolderError> {
+    read_parts(path, JobFolder::at(path)?, (JOB_FILE, job), tool_configs, None)
+}
+
+fn read_parts(
+    shown: &Path,
+    folder: JobFolder,
+    (file, job): (&str, &[u8]),
+    tool_configs: &[ToolConfig<'_>],
+    project: Option<&Path>,
+) -> Result<(Sources, JobFolder), FolderError> {
     let mut sources = Sources::new(shown_prefix(shown));
     let mut named = Named::default();
     for (origin, name, text) in tool_configs {
         sources.add_from(*origin, Role::BuiltinTool, *name, text);
         named.by_tool(text.as_bytes());
     }
-    let job = folder.read_bounded(&file)?.ok_or_else(no_job)?;
-    named.by_job(&job);
+    named.by_job(job);
     sources.add(Role::Job, file, job);
     if let Some(models) = folder.read_bounded(MODELS_FILE)? {
         sources.add(Role::Models, MODELS_FILE, models);

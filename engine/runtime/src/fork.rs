@@ -12,7 +12,7 @@ use baton_types::id::RunId;
 use baton_types::principal::Principal;
 
 use crate::actor::{Iteration, Parts};
-use crate::engine::{Engine, NewlyStored};
+use crate::engine::{Engine, NewlyStored, Wanted};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
 use crate::job::{InitialDocument, load_configs, pinned};
@@ -54,6 +54,8 @@ pub struct FollowUp {
     pub documents: Vec<InitialDocument>,
     /// The new run's id; made up when absent.
     pub run: Option<RunId>,
+    /// The trigger of a breadcrumb that the run handles.
+    pub trigger: Option<u64>,
 }
 
 /// Checks that `job` has the beginning of `original`. Every fork begins after the root's task was created with its request and
@@ -100,10 +102,10 @@ impl Engine {
         if run.ended().is_none() {
             return Err(Refusal::NotEnded.into());
         }
-        let FollowUp { request, sources, changes, model, documents, run: id } = follow_up;
+        let FollowUp { request, sources, changes, model, documents, run: id, trigger } = follow_up;
         // Nothing of the run before happens again, so that every call is a new one.
         let options = ForkOptions { at: None, sources, changes, model, documents, effects: ForkedEffects::All, run: id };
-        self.branch(before, run.last_seq(), by, options, Some(request)).await
+        self.branch(before, run.last_seq(), by, options, Some((request, trigger))).await
     }
 
     /// Starts a run that shares the entries of `original` up to `seq`: a fork, or with `follow_up` a continuation.
@@ -113,9 +115,10 @@ impl Engine {
         seq: u64,
         by: &Principal,
         options: ForkOptions,
-        follow_up: Option<String>,
+        follow_up: Option<(String, Option<u64>)>,
     ) -> Result<RunHandle, RunError> {
         let shared = &self.0;
+        let (follow_up, trigger) = follow_up.map_or((None, None), |(request, trigger)| (Some(request), trigger));
         let (mut reading, mut prompts) = shared.read(original).await?;
         reading.through = seq;
         while reading.run.last_seq() < seq {
@@ -163,7 +166,8 @@ impl Engine {
             let decision = run.handle(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;
             Ok((run, Iteration::of(decision)))
         };
-        let stored = shared.store_new(options.run.as_ref(), Some(&from), &contents, now, begin).await?;
+        let wanted = Wanted { id: options.run.as_ref(), past: Some(&from), trigger };
+        let stored = shared.store_new(wanted, &contents, now, begin).await?;
         let NewlyStored { id, run, begun, commands } = stored;
         let transcripts = shared.transcripts(&id, prompts);
         let recording = Some(shared.recording(&forked(&id)).await?);

@@ -184,6 +184,8 @@ pub struct StartOptions {
     pub limits: Limits,
     /// The run's id; made up when absent.
     pub run: Option<RunId>,
+    /// The trigger of a breadcrumb that the run handles.
+    pub trigger: Option<u64>,
 }
 
 /// A value of an input.

@@ -46,7 +46,7 @@ pub use clock::{Clock, SteadyClock, SystemClock};
 pub use command::Command;
 pub use delivery::Delivery;
 pub use diff::{Cause, Divergent, DocumentDiff, RunDiff, TaskDiff, diff};
-pub use engine::{Engine, Holder};
+pub use engine::{Engine, Holder, run_id_of};
 pub use error::RunError;
 pub use fit::{UnfitTool, with_unfit_tools};
 pub use fork::{FollowUp, ForkOptions};

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::sleep_until;
 use crate::engine::{Engine, Holder};
 use crate::error::{RunError, panic_message};
-use crate::handle::RunOutcome;
+use crate::handle::{RunHandle, RunOutcome};
 use crate::schedules::SchedulePass;
 
 /// The most runs that are continued at the same time.
@@ -140,17 +140,22 @@ impl Engine {
     /// Continues a run until it waits again, is over, or `stop` is cancelled. Another process may have continued it to its end meanwhile.
     async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Tended, RunError> {
         let handle = self.resume_free(id).await?;
+        Ok(self.tend_run(&handle, stop).await)
+    }
+
+    /// Lets a run proceed until it waits, is over, or `stop` is cancelled. If it waits, it is released: [`Engine::tend`] continues it.
+    pub async fn tend_run(&self, handle: &RunHandle, stop: &CancellationToken) -> Tended {
         handle.tend();
         let outcome = tokio::select! {
             outcome = handle.until_idle() => outcome,
             () = stop.cancelled() => None,
         };
-        Ok(match outcome {
+        match outcome {
             Some(outcome) => Tended::Over(outcome),
             None => match handle.stop().await {
                 RunOutcome::Stopped if !stop.is_cancelled() => Tended::Waits,
                 outcome => Tended::Over(outcome),
             },
-        })
+        }
     }
 }

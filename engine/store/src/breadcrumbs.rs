@@ -5,11 +5,11 @@
 //! between the judgement and the write.
 
 use async_trait::async_trait;
-use baton_breadcrumb::{Author, Definition};
+use baton_breadcrumb::{Author, Definition, Trigger};
 use baton_types::breadcrumb::{
     Breadcrumb, BreadcrumbChange, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, NewBreadcrumb, Viewer,
 };
-use baton_types::id::{BreadcrumbId, ProjectId};
+use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
 
 use crate::StoreError;
@@ -64,6 +64,42 @@ pub trait Breadcrumbs: Send + Sync {
     /// Publishes the ticks of a schedule that are due at `now`, as [`baton_breadcrumb::Schedule::due`] lists them, and returns their records.
     /// All ticks up to `now` are settled then: a later call publishes none of them, also of another process.
     async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError>;
+
+    /// Returns the agents of a project: of each record that is one, its id and the version that counts.
+    async fn agents(&self, project: &ProjectId, now: Timestamp) -> Result<Vec<(BreadcrumbId, Breadcrumb)>, StoreError>;
+
+    /// Returns the triggers of a project that are not settled and wait for no earlier one of their queue, at most `limit`, the earliest
+    /// first.
+    async fn next_triggers(&self, project: &ProjectId, limit: usize, now: Timestamp) -> Result<Vec<NextTrigger>, StoreError>;
+
+    /// Settles a trigger and writes its answer, in one transaction; returns the answer. A trigger that is settled stays as it is.
+    ///
+    /// Fails with [`StoreError::Breadcrumb`] if the answer breaks a rule. Then nothing is written.
+    async fn settle(&self, settlement: Settlement) -> Result<Option<Breadcrumb>, StoreError>;
+}
+
+/// A trigger that can be handled now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NextTrigger {
+    /// The trigger.
+    pub trigger: Trigger,
+    /// The version that has to be handled; `None` if its record has ended.
+    pub record: Option<Breadcrumb>,
+    /// The version of its agent's definition that counts; `None` if none does, and for a request of a tool.
+    pub definition: Option<Breadcrumb>,
+    /// The run of the trigger before it in its queue.
+    pub previous: Option<RunId>,
+}
+
+/// The end of a trigger.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    /// The number of the trigger.
+    pub trigger: u64,
+    /// The record that answers it.
+    pub answer: Option<Creation>,
+    /// Why there was no run or no answer.
+    pub refused: Option<String>,
 }
 
 /// A schedule.
@@ -114,4 +150,6 @@ pub struct Written {
     pub breadcrumb: Breadcrumb,
     /// Whether an earlier write with the same key had made it.
     pub repeated: bool,
+    /// The number of triggers that it made.
+    pub triggers: u32,
 }

@@ -13,6 +13,9 @@ pub enum StoreError {
     /// A run of this id is already there.
     #[error("run {0} already exists")]
     RunExists(RunId),
+    /// Another run handles the trigger, or it is settled.
+    #[error("trigger {0} is handled already")]
+    TriggerTaken(u64),
     /// No run of this id is there.
     #[error("there is no run {0}")]
     UnknownRun(RunId),

@@ -25,7 +25,7 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use tokio::sync::watch;
 
-pub use breadcrumbs::{Breadcrumbs, Creation, ScheduleRecord, Update, Written};
+pub use breadcrumbs::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, Update, Written};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use retention::{Collected, Retention, Verification};
@@ -46,7 +46,7 @@ pub trait Store: Send + Sync + 'static {
     /// run without entries.
     ///
     /// Fails like [`Store::create`], and like [`Store::append`] if `first` is not a batch of epoch 1 after the last entry of
-    /// the run's past (entry 0 if it has none).
+    /// the run's past (entry 0 if it has none). Fails with [`StoreError::TriggerTaken`] if another run handles the batch's trigger.
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError>;
 
     /// Makes `owner` the owner of `run`, which has the epoch `epoch`, and returns the new epoch, one higher. Every batch of an older
@@ -123,7 +123,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the breadcrumbs of the store.
     fn breadcrumbs(&self) -> &dyn Breadcrumbs;
 
-    /// Returns a receiver that changes at every new command in any inbox, as [`Store::subscribe`] for one.
+    /// Returns a receiver that changes at every new command in any inbox, as [`Store::subscribe`] for one, and at every new trigger.
     fn subscribe_to_all(&self) -> watch::Receiver<u64>;
 
     /// Returns a receiver for the number of the newest command in the inbox of `run`. `changed()` completes at every
@@ -187,6 +187,8 @@ pub struct Batch {
     /// Whether the owner releases the run with this batch. The run then has no owner until the next
     /// [`Store::take_over`].
     pub releases: bool,
+    /// The trigger that the run handles. Only the first batch of a run has one; see [`Store::begin`].
+    pub trigger: Option<u64>,
     /// If the owner releases the run while it waits: when it continues by itself, or [`Timestamp::MAX`] if only a command can wake
     /// it. See [`Store::due`].
     pub wakes: Option<Timestamp>,
@@ -205,6 +207,7 @@ impl Batch {
             summary: None,
             consumed: Vec::new(),
             releases: false,
+            trigger: None,
             wakes: None,
         }
     }

@@ -107,23 +107,23 @@ impl State {
         self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun(run.clone()))
     }
 
-    fn create(&mut self, run: NewRun) -> Result<(), StoreError> {
+    /// Returns the entries of another run that a new run begins with, and the contents that they may name.
+    fn past_of(&self, run: &NewRun) -> Result<(&[Arc<Recorded>], &[ContentHash]), StoreError> {
         if self.runs.contains_key(&run.id) {
-            return Err(StoreError::RunExists(run.id));
+            return Err(StoreError::RunExists(run.id.clone()));
         }
+        let Some(ForkPoint { run: other, seq }) = &run.past else { return Ok((&[], &[])) };
+        let other = self.run(other)?;
+        let found = other.record.last_seq;
+        let shared = usize::try_from(*seq).ok().and_then(|count| other.entries.get(..count));
+        let shared =
+            shared.ok_or_else(|| StoreError::SequenceMismatch { run: other.record.id.clone(), expected: *seq, found })?;
+        Ok((shared, &other.contents))
+    }
+
+    fn create(&mut self, run: NewRun) -> Result<(), StoreError> {
         let last_seq = run.past_seq();
-        let (entries, contents) = match &run.past {
-            None => (Vec::new(), Vec::new()),
-            Some(ForkPoint { run: other, seq }) => {
-                let other = self.run(other)?;
-                let found = other.record.last_seq;
-                let shared = usize::try_from(*seq)
-                    .ok()
-                    .and_then(|count| other.entries.get(..count))
-                    .ok_or_else(|| StoreError::SequenceMismatch { run: other.record.id.clone(), expected: *seq, found })?;
-                (shared.to_vec(), other.contents.clone())
-            }
-        };
+        let (entries, contents) = self.past_of(&run).map(|(entries, contents)| (entries.to_vec(), contents.to_vec()))?;
         for hash in &contents {
             if let Some((_, named)) = self.contents.get_mut(hash) {
                 *named += 1;
@@ -222,6 +222,8 @@ impl Store for MemoryStore {
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
         let mut state = self.lock();
         first.check(1, run.past_seq())?;
+        state.past_of(&run)?;
+        first.trigger.map_or(Ok(()), |trigger| self.breadcrumbs.start(trigger, &run.id))?;
         state.create(run)?;
         let record = &mut state.run_mut(&first.run)?.record;
         (record.epoch, record.owner) = (1, Some(owner.to_owned()));

@@ -6,7 +6,7 @@
 
 mod exclude;
 mod handlebars;
-mod path;
+pub(crate) mod path;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,7 @@ const MAX_FOUND: usize = 10_000;
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// A field, or a place in an array by its number.
     Name(String),
     /// Every element of an array, or every field's value.
@@ -15,7 +15,7 @@ pub(super) enum Step {
 }
 
 /// Reads a path. A leading `$.` is optional.
-pub(super) fn parse(path: &str) -> Result<Vec<Step>, String> {
+pub(crate) fn parse(path: &str) -> Result<Vec<Step>, String> {
     let wrong = || format!("the path {path:?} cannot be read; write a.b, a[0] or a[*].b");
     let rest = path.trim();
     let rest = rest.strip_prefix('$').unwrap_or(rest);
@@ -55,7 +55,7 @@ pub(super) fn find<'v>(context: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 /// Returns what a path leads to: null for nothing, one value as it is, several as an array.
-pub(super) fn extract(context: &Value, path: &str) -> Result<Value, String> {
+pub(crate) fn extract(context: &Value, path: &str) -> Result<Value, String> {
     let mut found = vec![context];
     for next in parse(path)? {
         found = match &next {

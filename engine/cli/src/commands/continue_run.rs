@@ -62,6 +62,7 @@ pub(crate) async fn run(args: ContinueArgs, place: &Place) -> Result<Exit, Failu
         model: args.model,
         documents,
         run: None,
+        trigger: None,
     };
     let interruptions = Interruptions::catch()?;
     let handle = engine.continue_run(found.id(), &terminal::person(), follow_up).await.map_err(run_failure)?;

@@ -15,6 +15,7 @@ pub(crate) mod fork;
 pub(crate) mod gc;
 pub(crate) mod graph;
 pub(crate) mod init;
+pub(crate) mod listen;
 pub(crate) mod new;
 pub(crate) mod ps;
 pub(crate) mod replay;
@@ -80,6 +81,9 @@ pub(crate) enum Command {
     /// Resume runs that wait, each when a delivery, an answer or its time has come, until it is stopped
     #[command(after_help = "Example:\n  baton tend")]
     Tend(tend::TendArgs),
+    /// Start agents that are breadcrumbs, and tools that breadcrumbs request, whenever a record triggers one, until it is stopped
+    #[command(after_help = "Example:\n  baton listen --script answers.json")]
+    Listen(listen::ListenArgs),
     /// Pause a run (in any process) until it is resumed
     #[command(after_help = "Example:\n  baton pause @last")]
     Pause(control::PauseArgs),
@@ -138,6 +142,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Answer(args) => answer::run(&args, place).await,
         Command::Deliver(args) => deliver::run(&args, place).await,
         Command::Tend(args) => tend::run(&args, place).await,
+        Command::Listen(args) => listen::run(&args, place).await,
         Command::Pause(args) => control::pause(&args, place).await,
         Command::Cancel(args) => control::cancel(&args, place).await,
         Command::Steer(args) => control::steer(&args, place).await,

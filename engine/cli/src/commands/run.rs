@@ -82,6 +82,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
         model: args.script.map(|_| RUN_SCRIPT.to_owned()).or(args.model),
         limits: Limits { cost_usd: args.max_cost, tokens: args.max_tokens, ..Limits::default() },
         run: None,
+        trigger: None,
     };
     person::check_input(place.screen, options.model.as_deref()).await?;
     let out = args.ending.target(place)?;

@@ -57,9 +57,9 @@ const AWAY_PAUSE: Duration = Duration::from_mins(1);
 /// Status of a run that proceeds, in lists of runs.
 const STATUS_RUNNING: &str = "running";
 /// Status of a run that can continue only with a person's answer.
-const STATUS_WAITING: &str = "waiting";
+pub(crate) const STATUS_WAITING: &str = "waiting";
 /// Status of a paused run.
-const STATUS_PAUSED: &str = "paused";
+pub(crate) const STATUS_PAUSED: &str = "paused";
 
 /// The actor of one run.
 pub(crate) struct Actor {

@@ -49,7 +49,7 @@ pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) 
             return Ok(BreadcrumbReply::Ticks { schedules: pass.schedules, published: pass.published.len(), errors });
         }
     };
-    let Written { breadcrumb, repeated } = written.map_err(|error| refused(&error))?;
+    let Written { breadcrumb, repeated, .. } = written.map_err(|error| refused(&error))?;
     // The author of the first version knows its content. Every other answer shows what others wrote.
     let is_own = breadcrumb.version == 1 && !repeated;
     let breadcrumb = if is_own {
@@ -78,11 +78,13 @@ async fn counted(
 fn author(host: &Host, may_read_pii: bool) -> Author {
     let principal = Principal::Agent(host.caller.agent.clone());
     let approver = host.configs.agents.get(&host.caller.agent).and_then(|agent| agent.approver(&host.tool));
+    let viewer = Viewer { principal, project: host.project.clone(), may_read_pii };
     Author {
-        viewer: Viewer { principal, project: host.project.clone(), may_read_pii },
         tools: host.configs.tools.keys().cloned().collect(),
         // A call of such a tool begins only after a person has approved it, with this input.
         may_judge: approver == Some(Approver::Person),
+        run: Some(host.caller.run.clone()),
+        ..Author::of(viewer)
     }
 }
 

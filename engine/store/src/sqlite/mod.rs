@@ -145,6 +145,14 @@ impl SqliteStore {
         self.readers.read(|file| Ok(verify::verify(file))).await
     }
 
+    /// Wakes those who listen for triggers, in this process and in others.
+    async fn announce_triggers(&self) {
+        self.subscribers.wake_all();
+        let folder = self.notifier.folder().to_owned();
+        // No run has an empty name, so this wakes only those who listen for all of them.
+        let _unreachable = tokio::task::spawn_blocking(move || notifier::notify(&folder, &RunId::new(""))).await;
+    }
+
     fn writer(&self) -> Result<&Writer, StoreError> {
         self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly { path: self.path.clone() })
     }

@@ -43,7 +43,7 @@ async fn everyone_sees_what_the_matrix_allows(store: Arc<dyn Store>) {
         (Visibility::Private, Sensitivity::Pii,    "-y----yy"),
         (Visibility::Private, Sensitivity::Secret, "------yy"),
     ];
-    let owner = Author { viewer: viewers[1].1.clone(), tools: BTreeSet::new(), may_judge: false };
+    let owner = Author::of(viewers[1].1.clone());
     for (row, (visibility, sensitivity, expected)) in matrix.into_iter().enumerate() {
         let id = format!("r{row}");
         // An agent cannot create a secret record, so a person makes it secret.
@@ -66,7 +66,7 @@ async fn everyone_sees_what_the_matrix_allows(store: Arc<dyn Store>) {
             assert_eq!(found.total, found.breadcrumbs.len() as u64, "nothing unseen is counted, {what}");
             let read = store.breadcrumbs().read(&id, viewer, at(3_000)).await.expect("readable");
             assert_eq!(read.is_some(), expected, "read, {what}");
-            let by = Author { viewer: viewer.clone(), tools: BTreeSet::new(), may_judge: false };
+            let by = Author::of(viewer.clone());
             let update = Update { id, change: verdict(true), expected: Some(99), by, key: None, at: at(3_000) };
             let refused = store.breadcrumbs().change(update).await.expect_err("never the version");
             let is_known = matches!(refused, StoreError::Breadcrumb(BreadcrumbError::VersionMismatch { .. }));
@@ -82,7 +82,7 @@ async fn everyone_sees_what_the_matrix_allows(store: Arc<dyn Store>) {
     }
     assert!(find(&*store, "diary", &viewer(Principal::person("bob"), "p", true)).await.is_none());
     // An agent of another project reads what is public, and changes nothing of it.
-    let stranger = Author { viewer: viewers[4].1.clone(), tools: BTreeSet::new(), may_judge: false };
+    let stranger = Author::of(viewers[4].1.clone());
     let title = BreadcrumbChange { title: Some("mine".into()), ..BreadcrumbChange::default() };
     assert!(refusal(change(&*store, "r0", title, &stranger).await).to_string().contains("another project"));
 }

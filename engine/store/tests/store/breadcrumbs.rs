@@ -49,7 +49,7 @@ pub(crate) fn ann() -> Author {
 /// Returns an agent of project `p`, for which the tool `echo` exists.
 pub(crate) fn agent(name: &str) -> Author {
     let viewer = Viewer { principal: Principal::Agent(name.into()), project: project("p"), may_read_pii: false };
-    Author { viewer, tools: [ToolId::new("echo")].into(), may_judge: false }
+    Author { tools: [ToolId::new("echo")].into(), ..Author::of(viewer) }
 }
 
 pub(crate) fn new(title: &str, context: Value) -> NewBreadcrumb {

@@ -49,7 +49,7 @@ pub(super) async fn run(folder: &Path, replaces: bool, place: &Place) -> Result<
         let key = Some(key(&new));
         let creation = Creation { id: new_id(), new, by: desk.author.clone(), key, at: terminal::now() };
         let (id, status, notes) = match desk.store.breadcrumbs().import(creation, replaces).await {
-            Ok(Written { breadcrumb, repeated }) => {
+            Ok(Written { breadcrumb, repeated, .. }) => {
                 let status = match (repeated, breadcrumb.version) {
                     (true, _) => "unchanged",
                     (false, 1) => "created",

@@ -239,7 +239,7 @@ async fn perform(
 
 /// Prints the version that a write made, and warns of hints that cannot be followed.
 fn report(written: Written, place: &Place) -> Result<Exit, Failure> {
-    let Written { breadcrumb, repeated } = written;
+    let Written { breadcrumb, repeated, .. } = written;
     let warning = hint_warning(&breadcrumb);
     if place.screen.is_text() {
         let again = if repeated { " (made by an earlier write with this key)" } else { "" };

@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use baton_breadcrumb::{BreadcrumbError, Definition};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, Viewer};
-use baton_types::id::{BreadcrumbId, ProjectId};
+use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, Transaction};
 
 use super::{Request, perform};
-use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES};
-use crate::{Breadcrumbs, Creation, ScheduleRecord, StoreError, Update, Written};
+use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES};
+use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
 
 /// The records, none at first.
 #[derive(Debug, Default)]
@@ -24,6 +24,7 @@ impl InMemory {
             let opened = Connection::open_in_memory()?;
             opened.execute_batch(BREADCRUMB_TABLES)?;
             opened.execute_batch(TICK_TABLES)?;
+            opened.execute_batch(TRIGGER_TABLES)?;
             *file = Some(opened);
         }
         let opened = file.as_mut().ok_or(StoreError::Closed)?;
@@ -31,6 +32,14 @@ impl InMemory {
         let answer = work(&transaction)?;
         transaction.commit()?;
         Ok(answer)
+    }
+
+    /// Lets `run`, which is about to begin, handle a trigger.
+    pub(crate) fn start(&self, trigger: u64, run: &RunId) -> Result<(), StoreError> {
+        self.within(|file| match super::triggers::waits(file, trigger)? {
+            true => super::triggers::start(file, trigger, run),
+            false => Err(StoreError::TriggerTaken(trigger)),
+        })
     }
 
     fn write(&self, request: &Request) -> Result<Written, StoreError> {
@@ -93,6 +102,19 @@ impl Breadcrumbs for InMemory {
     async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError> {
         let written = self.write_all(&Request::PublishTicks { schedule: schedule.clone(), at: now })?;
         Ok(written.into_iter().map(|written| written.breadcrumb).collect())
+    }
+
+    async fn agents(&self, project: &ProjectId, now: Timestamp) -> Result<Vec<(BreadcrumbId, Breadcrumb)>, StoreError> {
+        self.within(|file| super::triggers::agents(file, project, now))
+    }
+
+    async fn next_triggers(&self, project: &ProjectId, limit: usize, now: Timestamp) -> Result<Vec<NextTrigger>, StoreError> {
+        self.within(|file| super::triggers::next(file, project, limit, now))
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<Option<Breadcrumb>, StoreError> {
+        let written = self.write_all(&Request::Settle(settlement))?;
+        Ok(written.into_iter().next().map(|written| written.breadcrumb))
     }
 }
 

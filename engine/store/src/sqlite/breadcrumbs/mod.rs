@@ -8,6 +8,7 @@ mod on_disk;
 mod request;
 mod search;
 mod ticks;
+pub(crate) mod triggers;
 mod verify;
 mod write;
 

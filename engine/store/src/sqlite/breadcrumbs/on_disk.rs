@@ -12,7 +12,7 @@ use super::Request;
 use super::in_memory::known;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::writer::Write;
-use crate::{Breadcrumbs, Creation, ScheduleRecord, StoreError, Update, Written};
+use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
 
 impl SqliteStore {
     async fn write_breadcrumb(&self, request: Request) -> Result<Written, StoreError> {
@@ -22,8 +22,11 @@ impl SqliteStore {
     async fn write_breadcrumbs(&self, request: Request) -> Result<Vec<Written>, StoreError> {
         let done = Arc::new(Mutex::new(None));
         self.writer()?.write(Write::Breadcrumb { request: Box::new(request), done: Arc::clone(&done) }).await?;
-        let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
-        written.ok_or(StoreError::Closed)
+        let written = done.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or(StoreError::Closed)?;
+        if written.iter().any(|written| written.triggers > 0) {
+            self.announce_triggers().await;
+        }
+        Ok(written)
     }
 }
 
@@ -83,5 +86,20 @@ impl Breadcrumbs for SqliteStore {
     async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError> {
         let written = self.write_breadcrumbs(Request::PublishTicks { schedule: schedule.clone(), at: now }).await?;
         Ok(written.into_iter().map(|written| written.breadcrumb).collect())
+    }
+
+    async fn agents(&self, project: &ProjectId, now: Timestamp) -> Result<Vec<(BreadcrumbId, Breadcrumb)>, StoreError> {
+        let project = project.clone();
+        self.readers.read(move |file| super::triggers::agents(file, &project, now)).await
+    }
+
+    async fn next_triggers(&self, project: &ProjectId, limit: usize, now: Timestamp) -> Result<Vec<NextTrigger>, StoreError> {
+        let project = project.clone();
+        self.readers.read(move |file| super::triggers::next(file, &project, limit, now)).await
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<Option<Breadcrumb>, StoreError> {
+        let written = self.write_breadcrumbs(Request::Settle(settlement)).await?;
+        Ok(written.into_iter().next().map(|written| written.breadcrumb))
     }
 }

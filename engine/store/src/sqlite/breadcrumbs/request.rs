@@ -6,8 +6,8 @@ use baton_types::id::BreadcrumbId;
 use baton_types::time::Timestamp;
 use rusqlite::Connection;
 
-use super::{ticks, write};
-use crate::{Creation, StoreError, Update, Written};
+use super::{ticks, triggers, write};
+use crate::{Creation, Settlement, StoreError, Update, Written};
 
 /// A write.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub(crate) enum Request {
     Read { id: BreadcrumbId, viewer: Viewer, at: Timestamp },
     /// See [`crate::Breadcrumbs::publish_ticks`].
     PublishTicks { schedule: BreadcrumbId, at: Timestamp },
+    /// See [`crate::Breadcrumbs::settle`].
+    Settle(Settlement),
 }
 
 impl Request {
@@ -33,6 +35,7 @@ impl Request {
                 let of = |json: &Option<baton_types::json::Json>| json.as_ref().map_or(0, |json| json.text().len());
                 of(&update.change.context) + of(&update.change.merge)
             }
+            Self::Settle(settlement) => settlement.answer.as_ref().map_or(0, |answer| answer.new.context.text().len()),
             Self::Read { .. } | Self::PublishTicks { .. } => 0,
         }
     }
@@ -47,6 +50,7 @@ pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec
         Request::Change(update) => write::change(file, update),
         Request::Read { id, viewer, at } => write::read(file, id, viewer, *at),
         Request::PublishTicks { schedule, at } => return ticks::publish(file, schedule, *at),
+        Request::Settle(settlement) => return triggers::settle(file, settlement),
     };
     written.map(|written| written.map(|written| vec![written]))
 }

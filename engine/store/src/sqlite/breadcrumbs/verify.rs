@@ -33,6 +33,7 @@ pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification
     if totals != counted {
         found.findings.push(format!("breadcrumbs: expected {totals:?}, found {counted:?}"));
     }
+    found.findings.extend(super::triggers::verify(file)?);
     let filed: i64 = file.query_row("SELECT count(*) FROM breadcrumb_tags", [], |row| row.get(0))?;
     if filed as u64 != tags {
         found.findings.push(format!("breadcrumbs have {tags} tags, but {filed} are filed"));

@@ -1,13 +1,13 @@
 //! One write of a breadcrumb: judged against the newest version, then written.
 
-use baton_breadcrumb::{BreadcrumbError, Definition, changed, created, is_gone};
+use baton_breadcrumb::{BreadcrumbError, DEFINITION_SCHEMA, Definition, changed, created, is_gone};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbVersion, Viewer};
 use baton_types::id::{BreadcrumbId, ContentHash};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, version_checksum};
+use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, triggers, version_checksum};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 use crate::{Creation, StoreError, Update, Written};
@@ -48,7 +48,8 @@ fn create(file: &Connection, creation: &Creation, request: ContentHash) -> Resul
     let defines_by = Definition::counting(&record, None);
     let made = BreadcrumbVersion { breadcrumb: record, verdict: None, defines_by };
     write_version(file, number, &made, definition.as_ref(), None, key, request)?;
-    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
+    let triggers = triggers::note(file, &made.breadcrumb, None, by)?;
+    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false, triggers }))
 }
 
 /// Imports a record. The key leads to the version that the last import made, and to a hash of the file as it was then.
@@ -72,7 +73,7 @@ pub(super) fn import(
     }
     let current = row.newest(file)?;
     if last == request {
-        return Ok(Ok(Written { breadcrumb: current, repeated: true }));
+        return Ok(Ok(Written { breadcrumb: current, repeated: true, triggers: 0 }));
     }
     let imported = row.version(file, version)?.breadcrumb;
     let wanted = match baton_breadcrumb::import(&current, &imported, new, replaces) {
@@ -81,7 +82,7 @@ pub(super) fn import(
     };
     if wanted == BreadcrumbChange::default() {
         file_key(file, &scope, row.number, current.version, request)?;
-        return Ok(Ok(Written { breadcrumb: current, repeated: true }));
+        return Ok(Ok(Written { breadcrumb: current, repeated: true, triggers: 0 }));
     }
     let update = Update { id: row.id, change: wanted, expected: None, by: by.clone(), key: None, at: *at };
     let written = change(file, &update)?;
@@ -118,7 +119,8 @@ pub(super) fn change(file: &Connection, update: &Update) -> Result<Result<Writte
     let defines_by = Definition::counting(&record, Some((&current, defined_by)));
     let made = BreadcrumbVersion { breadcrumb: record, verdict: change.verdict.clone(), defines_by };
     write_version(file, row.number, &made, definition.as_ref(), row.defines, key, request)?;
-    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false }))
+    let triggers = triggers::note(file, &made.breadcrumb, Some(&current), by)?;
+    Ok(Ok(Written { breadcrumb: made.breadcrumb, repeated: false, triggers }))
 }
 
 pub(super) fn read(
@@ -137,7 +139,7 @@ pub(super) fn read(
         row.ends = Some(at.as_micros());
     }
     row.save(file)?;
-    Ok(Ok(Written { breadcrumb, repeated: false }))
+    Ok(Ok(Written { breadcrumb, repeated: false, triggers: 0 }))
 }
 
 /// Result of a search for the key of a write.
@@ -168,7 +170,7 @@ fn keyed(file: &Connection, project: &str, key: Option<&str>, request: ContentHa
         Some((_, _, other)) if other != request => Keyed::Done(Err(BreadcrumbError::KeyConflict(key.to_owned()))),
         Some((number, version, _)) => {
             let made = BreadcrumbRow::load(file, number)?.version(file, version)?;
-            Keyed::Done(Ok(Written { breadcrumb: made.breadcrumb, repeated: true }))
+            Keyed::Done(Ok(Written { breadcrumb: made.breadcrumb, repeated: true, triggers: 0 }))
         }
     })
 }
@@ -190,7 +192,9 @@ fn write_version(
 ) -> Result<(), StoreError> {
     let record = &made.breadcrumb;
     let defines = match made.defines_by {
-        Some(version) if version == record.version => Definition::read(record).ok().map(|read| read.schema().to_owned()),
+        Some(version) if version == record.version && record.schema_name.as_deref() == Some(DEFINITION_SCHEMA) => {
+            Definition::read(record).ok().map(|read| read.schema().to_owned())
+        }
         Some(_earlier) => defined,
         None => None,
     };
