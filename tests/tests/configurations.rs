@@ -161,7 +161,7 @@ async fn the_configurations_of_an_agent_are_in_its_list_of_tools() {
     let system = Arc::new(std::sync::Mutex::new(String::new()));
     let seen = Arc::clone(&system);
     let reading = model(move |_, _, request: &ModelRequest| {
-        request.system.as_ref().clone_into(&mut seen.lock().unwrap());
+        (*request.system).clone_into(&mut seen.lock().unwrap());
         ModelTurn::text("done")
     });
     run_to_end(&engine(TrustEverything, reading), asking(&server).load()).await;

@@ -15,6 +15,7 @@ mod forks;
 mod inner;
 mod interrupted;
 mod lines;
+mod listen;
 mod memory;
 mod model_tools;
 mod outages;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use baton_types::config::{Agent, Catalog, INVOCATION_NOTE, Invocation, Tool, catalog_header};
+use baton_types::config::{Agent, Catalog, INVOCATION_NOTE, Invocation, Tool, catalog_header, tool_prompt};
 use baton_types::tool_type::Then;
 
 /// The explanation of answers, calls and results. It names no task.
@@ -14,11 +14,19 @@ const STANDARD_TITLE: &str = "Tool Invocation Format";
 /// Availability of a tool after its description, where requests offer it.
 const OFFERED_NEXT: &str = " The described tools can be called from your next answer on.";
 
+/// What seed 003 leaves out: the way to end.
+const FINISHING: &str = "\nAfter a result, use the next tool or answer. An answer in plain text, without JSON, ends your work.\n";
+
 /// Returns the text about tools that follows the system prompt of `agent`: the standard where it is needed, and the list of
 /// tools where requests do not offer all of them.
 pub(crate) fn about_tools(agent: &Agent) -> String {
     match (agent.invocation, agent.catalog) {
-        (Invocation::Native, Catalog::Full) => String::new(),
+        // The loader refuses a prompt for native invocation.
+        (Invocation::Native, Catalog::Full | Catalog::Prompt) => String::new(),
+        (Invocation::Universal, Catalog::Prompt) => {
+            let text = tool_prompt(agent.tools.values().map(|tool| &**tool));
+            text + &agent.configuration_lines() + &describing(agent, "") + FINISHING
+        }
         (Invocation::Native, Catalog::Discover) => {
             let tools: Vec<&Tool> = agent.tools.values().map(|tool| &**tool).filter(|tool| !tool.is_known_at_once()).collect();
             let lines: Vec<String> = tools.iter().map(|tool| tool.catalog_line()).collect();

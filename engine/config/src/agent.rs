@@ -94,7 +94,13 @@ impl<'s> Loader<'s> {
         let configurations = self.granted_configurations(form, invocation, &tools, agent.text("/configs"));
         tools = naming(tools, &configurations);
         let catalog = form.catalog.unwrap_or_else(|| Catalog::of(invocation));
-        if catalog == Catalog::Discover && tools.values().any(|tool| !tool.is_known_at_once()) {
+        if catalog == Catalog::Prompt && invocation == Invocation::Native {
+            let text = agent.text("/catalog");
+            let message = "the catalog \"prompt\" explains calls by JSON in a text, but the agent is native";
+            let fault = text.fault(FaultKind::MisplacedKey, "/catalog", Spot::Value, message);
+            self.faults.push(fault.expected("\"invocation\": \"universal\" in the agent, or another catalog"));
+        }
+        if catalog != Catalog::Full && tools.values().any(|tool| !tool.is_known_at_once()) {
             let describing = self.tools.values().filter(|tool| tool.describes_tools);
             for tool in describing {
                 tools.entry(tool.id.clone()).or_insert_with(|| Arc::clone(tool));

@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use baton_template::Templates;
-use baton_types::config::{Agent, Configs};
+use baton_types::config::{Agent, Catalog, Configs};
+use baton_types::model::SystemPrompt;
 use baton_types::spelling::nearest;
 use minijinja::syntax::SyntaxConfig;
 use serde_json::{Value, json};
@@ -119,8 +120,12 @@ fn weight(value: &Value) -> usize {
 }
 
 /// Renders the system prompt of `agent`. The same inputs give the same bytes.
-pub fn render_prompt(configs: &Configs, agent: &Agent, inputs: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
-    Ok(own_prompt(configs, agent, inputs)? + &about_tools(agent))
+pub fn render_prompt(configs: &Configs, agent: &Agent, inputs: &BTreeMap<String, Value>) -> Result<SystemPrompt, TemplateError> {
+    let (own, tools) = (own_prompt(configs, agent, inputs)?, about_tools(agent));
+    Ok(match agent.catalog {
+        Catalog::Prompt => SystemPrompt::of_two(&own, &tools),
+        Catalog::Full | Catalog::Discover => SystemPrompt::new(own + &tools),
+    })
 }
 
 fn own_prompt(configs: &Configs, agent: &Agent, inputs: &BTreeMap<String, Value>) -> Result<String, TemplateError> {

@@ -78,7 +78,7 @@ fn bytes(profile: &Profile, said: &Grown) -> Vec<u8> {
     let settings = Map::from_iter([("temperature".to_owned(), json!(0.5)), ("model".to_owned(), json!("another"))]);
     let head = WireRequest {
         model: "m",
-        system: "You are one.",
+        system: ("You are one.", ""),
         tools: &[],
         result: None,
         settings: &settings,
@@ -389,7 +389,7 @@ fn the_list_of_tools_for_openai_has_the_bytes_of_a_request() {
     let (settings, features) = (Map::new(), profile.features);
     let request = WireRequest {
         model: "m",
-        system: "",
+        system: ("", ""),
         tools: &compiled,
         result: None,
         settings: &settings,
@@ -408,7 +408,7 @@ fn head(provider: &str, model: &str, settings: &Value) -> Value {
     let features = profile.features.of_settings(settings);
     let head = WireRequest {
         model,
-        system: "You are one.",
+        system: ("You are one.", ""),
         tools: &[],
         result: None,
         settings,

@@ -134,7 +134,7 @@ fn encode(profile: &Profile, messages: &[Arc<Message>], contents: &HashMap<Conte
     let settings = Map::new();
     let head = WireRequest {
         model: "m",
-        system: "You are one.",
+        system: ("You are one.", ""),
         tools: &[],
         result: None,
         settings: &settings,

@@ -70,7 +70,7 @@ impl Conversation {
             turn: self.turn,
             is_question: self.is_question,
             model: "scripted".to_owned(),
-            system: Arc::from("You are an agent."),
+            system: "You are an agent.".into(),
             messages: Arc::new(self.messages.clone()),
             tools: Arc::from([]),
             settings: Json::null(),

@@ -207,7 +207,7 @@ fn prompt(agent: &Agent) -> u64 {
     let mut bytes = agent.system_prompt.len() + tools.sum::<usize>();
     if agent.invocation == Invocation::Universal {
         bytes += STANDARD_BYTES + CATALOG_BYTES + agent.configuration_lines().len();
-    } else if discovers {
+    } else if agent.catalog != Catalog::Full {
         bytes += CATALOG_BYTES;
     }
     text_tokens(bytes as u64) + if agent.tell_limits { LIMITS_TOKENS } else { 0 }

@@ -10,7 +10,7 @@ use baton_types::document::DocumentRef;
 use baton_types::entry::{Entry, Holder, Recorded, TaskCreated};
 use baton_types::id::{AgentId, CallId, ContentHash, TaskId};
 use baton_types::message::{Message, Part, Role};
-use baton_types::model::ModelRequest;
+use baton_types::model::{ModelRequest, SystemPrompt};
 
 use crate::finding::Invariant;
 use crate::ledger::Ledger;
@@ -29,7 +29,7 @@ pub struct Requests {
     /// Sequence number of the newest request of each task.
     places: BTreeMap<TaskId, u64>,
     /// The system prompts, rendered when they are needed first.
-    prompts: BTreeMap<AgentId, Arc<str>>,
+    prompts: BTreeMap<AgentId, SystemPrompt>,
     /// Number of visits to messages.
     pub(crate) looked_at: usize,
 }
@@ -127,13 +127,13 @@ impl Requests {
 
     /// Returns the system prompt of `agent` with the inputs that the run was started with. One that cannot be rendered is no
     /// prompt: the request will not be the one that was sent.
-    fn prompt(&mut self, agent: &Agent, run: &Run) -> Arc<str> {
+    fn prompt(&mut self, agent: &Agent, run: &Run) -> SystemPrompt {
         if let Some(prompt) = self.prompts.get(&agent.id) {
-            return Arc::clone(prompt);
+            return prompt.clone();
         }
         let inputs = run.started().and_then(|started| serde_json::from_str(started.inputs.text()).ok()).unwrap_or_default();
-        let prompt: Arc<str> = baton_config::render_prompt(&self.configs, agent, &inputs).unwrap_or_default().into();
-        self.prompts.insert(agent.id.clone(), Arc::clone(&prompt));
+        let prompt = baton_config::render_prompt(&self.configs, agent, &inputs).unwrap_or_default();
+        self.prompts.insert(agent.id.clone(), prompt.clone());
         prompt
     }
 

@@ -1,16 +1,17 @@
 //! The engine: what a program builds once (see [`crate::EngineBuilder`]), to start, resume and read runs with.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_config::{Sources, check_inputs, render_request};
+use baton_config::{Faults, Sources, Unconfigured, check_inputs, load_tools, render_request};
 use baton_machine::Run;
 use baton_store::{NewRun, Store, StoreError};
-use baton_types::config::Configs;
+use baton_types::config::{Configs, Tool};
 use baton_types::document::Content;
 use baton_types::entry::{ForkPoint, Recorded, RunEnded, RunStarted};
 use baton_types::event::Event;
-use baton_types::id::{ContentHash, MemoryId, RunId};
+use baton_types::id::{ContentHash, MemoryId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::time::Timestamp;
@@ -232,6 +233,22 @@ impl Engine {
                 None => Holder::Unknown { owner },
             },
         })
+    }
+
+    /// Loads a job that was made while the engine runs, with the engine's functions: one without a config is no fault of the job.
+    ///
+    /// # Errors
+    /// The faults of the files.
+    pub fn load(&self, sources: Sources) -> Result<LoadedJob, Faults> {
+        LoadedJob::of(sources, &self.0.functions, Unconfigured::Allowed)
+    }
+
+    /// Loads the tools alone, as [`Engine::load`] does.
+    ///
+    /// # Errors
+    /// The faults of the files.
+    pub fn load_tools(&self, sources: &Sources) -> Result<BTreeMap<ToolId, Arc<Tool>>, Faults> {
+        load_tools(sources, &self.0.functions, Unconfigured::Allowed)
     }
 
     /// Returns the time of the engine's clock.

@@ -87,7 +87,11 @@ impl LoadedJob {
     /// Returns a job made by a program: its files as `sources`, without a folder and without documents. Each of `functions`
     /// must have its config.
     pub fn from_sources(sources: Sources, functions: &[&'static ToolFunction]) -> Result<Self, Faults> {
-        let configs = Arc::new(load_configs(&sources, functions, Unconfigured::Refused)?);
+        Self::of(sources, functions, Unconfigured::Refused)
+    }
+
+    pub(crate) fn of(sources: Sources, functions: &[&'static ToolFunction], unconfigured: Unconfigured) -> Result<Self, Faults> {
+        let configs = Arc::new(load_configs(&sources, functions, unconfigured)?);
         let (pinned, sources) = (pinned(&sources), Arc::new(sources));
         Ok(Self { configs, pinned, sources, folder: None, documents: Vec::new(), memory: None })
     }

@@ -15,7 +15,7 @@ use baton_types::config::{Agent, Configs};
 use baton_types::entry::{Entry, Holder, Recorded, TaskCreated};
 use baton_types::id::{AgentId, RunId, TaskId};
 use baton_types::json::Json;
-use baton_types::model::ModelRequest;
+use baton_types::model::{ModelRequest, SystemPrompt};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ struct Era {
     /// The first of them: the one that adopts the configs.
     from: u64,
     configs: Arc<Configs>,
-    prompts: BTreeMap<AgentId, Arc<str>>,
+    prompts: BTreeMap<AgentId, SystemPrompt>,
 }
 
 impl Prompts {
@@ -46,7 +46,7 @@ impl Prompts {
 
     /// Renders the prompts anew: from entry `seq` on, the run goes by `configs`.
     pub(crate) fn adopt(&mut self, seq: u64, configs: &Arc<Configs>) -> Result<(), TemplateError> {
-        let render = |agent: &Agent| Ok(baton_config::render_prompt(configs, agent, &self.inputs)?.into());
+        let render = |agent: &Agent| baton_config::render_prompt(configs, agent, &self.inputs);
         let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), render(agent)?)));
         let prompts = prompts.collect::<Result<_, _>>()?;
         self.eras.push(Era { from: seq, configs: Arc::clone(configs), prompts });
@@ -54,7 +54,7 @@ impl Prompts {
     }
 
     /// Returns the system prompt that `agent` has now.
-    pub(crate) fn of_agent(&self, agent: &AgentId) -> Option<&Arc<str>> {
+    pub(crate) fn of_agent(&self, agent: &AgentId) -> Option<&SystemPrompt> {
         self.eras.last().and_then(|era| era.prompts.get(agent))
     }
 

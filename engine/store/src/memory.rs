@@ -21,7 +21,7 @@ use crate::{Batch, Breadcrumbs, Due, LoggedCall, NewRun, RunRecord, STATUS_CREAT
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
-    subscribers: Subscribers,
+    subscribers: Arc<Subscribers>,
     secret: [u8; 32],
     breadcrumbs: InMemory,
 }
@@ -75,7 +75,8 @@ impl MemoryStore {
         for bytes in secret.chunks_exact_mut(8) {
             bytes.copy_from_slice(&RandomState::new().build_hasher().finish().to_ne_bytes());
         }
-        Self { state: Mutex::default(), subscribers: Subscribers::default(), secret, breadcrumbs: InMemory::default() }
+        let subscribers = Arc::<Subscribers>::default();
+        Self { state: Mutex::default(), breadcrumbs: InMemory::new(Arc::clone(&subscribers)), subscribers, secret }
     }
 
     /// Returns an empty store that forgets the run that ended first when more than `ended` have: for programs that run many.

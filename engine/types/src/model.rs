@@ -1,5 +1,6 @@
 //! Requests to models and their answers, independent of vendors.
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -30,7 +31,7 @@ pub struct ModelRequest {
     /// The model's name in the job.
     pub model: String,
     /// The system prompt.
-    pub system: Arc<str>,
+    pub system: SystemPrompt,
     /// The conversation so far, shared with its transcript. Later requests of the same task have this as their prefix.
     pub messages: Arc<Vec<Arc<Message>>>,
     /// The tools offered, ordered by id.
@@ -46,6 +47,58 @@ pub struct ModelRequest {
     /// The longest answer in tokens of the model, if that is the limit of this answer. Otherwise [`output_tokens`](crate::config::output_tokens)
     /// of the settings is.
     pub own_output_tokens: Option<u64>,
+}
+
+/// A system prompt: the agent's own, then the text about its tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemPrompt {
+    text: Arc<str>,
+    /// Length of the first message. The rest is a second system message, where the dialect has several.
+    first: usize,
+}
+
+impl SystemPrompt {
+    /// Returns a prompt of one message.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        Self { first: text.len(), text }
+    }
+
+    /// Returns a prompt of two messages.
+    pub fn of_two(first: &str, second: &str) -> Self {
+        Self { text: format!("{first}{second}").into(), first: first.len() }
+    }
+
+    /// Returns the two messages. The second one is empty if there is only one.
+    pub fn messages(&self) -> (&str, &str) {
+        self.text.split_at(self.first)
+    }
+}
+
+impl Deref for SystemPrompt {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for SystemPrompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<T: Into<Arc<str>>> From<T> for SystemPrompt {
+    fn from(text: T) -> Self {
+        Self::new(text)
+    }
+}
+
+impl Serialize for SystemPrompt {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
 }
 
 /// The definition of a tool, as models receive it.

@@ -224,7 +224,7 @@ async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), 
     if !place.screen.is_text() {
         return place.screen.json(&json!({
             "task": task, "agent": request.agent, "turn": request.turn, "model": request.model, "hash": request.hash.to_string(),
-            "system": *request.system, "messages": blocks, "tools": request.tools, "settings": request.settings,
+            "system": &*request.system, "messages": blocks, "tools": request.tools, "settings": request.settings,
         }));
     }
     place.screen.text(&style::faint("── system ──"))?;

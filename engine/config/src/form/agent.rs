@@ -49,7 +49,8 @@ pub struct AgentForm {
     #[serde(default)]
     pub invocation: Option<Invocation>,
     /// The knowledge of its model about its tools at first. `full` (default for `native`) is the definition of every tool. `discover`
-    /// (default for `universal`) is a line for each tool. It asks for the definitions of those that it needs.
+    /// (default for `universal`) is a line for each tool. It asks for the definitions of those that it needs. `prompt` is a shorter text, in
+    /// a system message of its own.
     #[serde(default)]
     pub catalog: Option<Catalog>,
     /// Meaning of a turn without calls: its text is the result (`handoff`, the default), or the agent is reminded to

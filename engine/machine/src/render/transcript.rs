@@ -14,7 +14,7 @@ use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
 use baton_types::message::{Message, Part, RepeatHint, Role, part_bytes, write_hashed_form};
-use baton_types::model::{ModelRequest, Offer};
+use baton_types::model::{ModelRequest, Offer, SystemPrompt};
 use baton_types::principal::Principal;
 
 use super::digest::digest;
@@ -29,7 +29,7 @@ pub struct TranscriptStart<'a> {
     /// The agent that holds the task.
     pub agent: &'a Arc<Agent>,
     /// Its system prompt, rendered.
-    pub system: Arc<str>,
+    pub system: SystemPrompt,
     /// The task.
     pub created: &'a TaskCreated,
     /// The agent of the task that called this one; `None` for the root.
@@ -47,7 +47,7 @@ pub struct TranscriptStart<'a> {
 pub struct Transcript {
     task: TaskId,
     agent: Arc<Agent>,
-    system: Arc<str>,
+    system: SystemPrompt,
     is_question: bool,
     /// Shared with the requests. A turn copies nothing if the request before has been dropped by then.
     messages: Arc<Vec<Arc<Message>>>,
@@ -189,7 +189,7 @@ impl Transcript {
 
     /// Continues with other configs. Earlier messages stay as they were rendered. From the next request on, prompt, tools and
     /// settings are those of `agent`, which begins a new prefix.
-    pub fn adopt(&mut self, agent: &Arc<Agent>, system: Arc<str>) {
+    pub fn adopt(&mut self, agent: &Arc<Agent>, system: SystemPrompt) {
         self.agent = Arc::clone(agent);
         self.system = system;
         self.frame = None;
@@ -205,7 +205,7 @@ impl Transcript {
             turn: self.turn,
             is_question: self.is_question,
             model: self.model.clone(),
-            system: Arc::clone(&self.system),
+            system: self.system.clone(),
             messages: Arc::clone(&self.messages),
             tools: Arc::clone(self.offer().tools()),
             settings: self.agent.settings.clone(),

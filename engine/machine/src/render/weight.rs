@@ -39,12 +39,12 @@ pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
 pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     let bytes = |tool: &Tool| match agent.catalog {
         Catalog::Discover if !tool.is_known_at_once() => tool.catalog_line().len(),
-        Catalog::Full | Catalog::Discover => definition_bytes(tool),
+        Catalog::Full | Catalog::Discover | Catalog::Prompt => definition_bytes(tool),
     };
     let tools: usize = agent.tools.values().map(|tool| bytes(tool)).sum();
     let standard = match (agent.invocation, agent.catalog) {
         (Invocation::Native, Catalog::Full) => 0,
-        (Invocation::Native, Catalog::Discover) => CATALOG_BYTES,
+        (Invocation::Native, Catalog::Discover | Catalog::Prompt) => CATALOG_BYTES,
         (Invocation::Universal, _) => STANDARD_BYTES + CATALOG_BYTES + agent.configuration_lines().len(),
     };
     let notice = if agent.tell_limits { LIMITS_TOKENS } else { 0 };

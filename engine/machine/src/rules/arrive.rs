@@ -249,7 +249,7 @@ fn invalid_input(agent: &Agent, tool: &Tool, faults: &[baton_types::schema::Sche
         detail["valid_example"] = example.input.clone();
     }
     // The agent may have called the tool without its definition.
-    if agent.catalog == Catalog::Discover && !tool.is_known_at_once() {
+    if agent.catalog != Catalog::Full && !tool.is_known_at_once() {
         detail["input_schema"] = tool.definition.input_schema.value();
     }
     CallError::new(

@@ -41,7 +41,7 @@ fn tokens_of(system: &str, tools: &[ToolDefinition], parts: Vec<Part>) -> u64 {
         turn: 1,
         is_question: false,
         model: "script".to_owned(),
-        system: Arc::from(system),
+        system: system.into(),
         messages: Arc::new(vec![Arc::new(Message { role: Role::User, parts })]),
         tools: tools.iter().map(tool).collect(),
         settings: Json::null(),

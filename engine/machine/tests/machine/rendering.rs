@@ -290,7 +290,7 @@ fn a_conversation_knows_its_turn_and_grows_heavier() {
     let Entry::TaskCreated(created) = &sim.timeline[1].entry else { panic!("the root is created second") };
     let mut transcript = Transcript::new(TranscriptStart {
         agent: &sim.configs.agents["root"],
-        system: Arc::from("You are root."),
+        system: "You are root.".into(),
         created,
         asker: None,
         documents: sim.run.documents(),
@@ -336,7 +336,7 @@ fn a_request_says_the_schema_of_its_result_and_one_of_an_older_program_keeps_its
     let rendered = |says_it: bool| {
         let mut transcript = Transcript::new(TranscriptStart {
             agent: &held.configs.agents["root"],
-            system: Arc::clone(&held.request("0").system),
+            system: held.request("0").system.clone(),
             created,
             asker: None,
             documents: held.run.documents(),
@@ -402,7 +402,7 @@ fn a_conversation_weighs_about_what_its_texts_do() {
         let Entry::TaskCreated(created) = &sim.timeline[1].entry else { panic!("the root is created second") };
         let mut transcript = Transcript::new(TranscriptStart {
             agent: &sim.configs.agents["root"],
-            system: Arc::from(""),
+            system: "".into(),
             created,
             asker: None,
             documents: sim.run.documents(),
@@ -429,7 +429,7 @@ fn a_conversation_of_many_small_parts_weighs_what_they_take_in_memory() {
     let Entry::TaskCreated(created) = &sim.timeline[1].entry else { panic!("the root is created second") };
     let mut transcript = Transcript::new(TranscriptStart {
         agent: &sim.configs.agents["root"],
-        system: Arc::from(""),
+        system: "".into(),
         created,
         asker: None,
         documents: sim.run.documents(),

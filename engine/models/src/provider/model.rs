@@ -138,7 +138,7 @@ impl ProviderModel {
         let limit = own.map_or(Some(estimate), |own| profile.dialect.needs_output_limit().then_some(own));
         let head = WireRequest {
             model: &self.model,
-            system: &request.system,
+            system: request.system.messages(),
             tools: &tools,
             result: result.as_ref().map(|result| &result.schema),
             settings: &settings,

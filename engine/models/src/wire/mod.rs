@@ -151,8 +151,8 @@ impl Features {
 pub struct WireRequest<'a> {
     /// The model, as the provider calls it.
     pub model: &'a str,
-    /// The system prompt.
-    pub system: &'a str,
+    /// The system prompt, and a second one that may be empty.
+    pub system: (&'a str, &'a str),
     /// The tools offered, in the dialect of who is asked.
     pub tools: &'a [Arc<CompiledTool>],
     /// Schema that the text must match, in the dialect of the provider. A setting of the same meaning overrides it.
@@ -168,9 +168,20 @@ pub struct WireRequest<'a> {
 }
 
 impl WireRequest<'_> {
-    /// Returns the system prompt, with the explanation of frames if there are frames.
+    /// Returns the system prompts as one text, with the explanation of frames if there are frames.
     fn prompt(&self) -> Option<String> {
-        let parts = [Some(self.system).filter(|system| !system.is_empty()), self.features.frames.then_some(FRAME_NOTE)];
+        let (first, second) = self.system;
+        self.with_note(format!("{first}{second}"))
+    }
+
+    /// Returns the texts of the system messages, where there may be several.
+    fn prompts(&self) -> impl Iterator<Item = String> {
+        let (first, second) = self.system;
+        self.with_note(first.to_owned()).into_iter().chain((!second.is_empty()).then(|| second.to_owned()))
+    }
+
+    fn with_note(&self, system: String) -> Option<String> {
+        let parts = [Some(system).filter(|system| !system.is_empty()), self.features.frames.then(|| FRAME_NOTE.to_owned())];
         let prompt = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         (!prompt.is_empty()).then_some(prompt)
     }
@@ -213,16 +224,18 @@ impl Dialect {
             Self::Ollama => (ollama::preamble(request), "messages"),
         };
         let mut body = serde_json::to_vec(&head).expect("a JSON tree always serialises");
-        body.reserve(said.len() + request.system.len() + 64);
+        body.reserve(said.len() + request.system.0.len() + request.system.1.len() + 64);
         body.pop();
         body.extend_from_slice(format!(",\"{list}\":[").as_bytes());
-        // Where the head has no place for the system prompt, it is the first message.
-        if let Some(prompt) = request.prompt().filter(|_| matches!(self, Self::Chat | Self::Ollama)) {
+        // Where the head has no place for system prompts, they are the first messages.
+        let prompts = matches!(self, Self::Chat | Self::Ollama).then(|| request.prompts());
+        for prompt in prompts.into_iter().flatten() {
             let message = json!({"role": "system", "content": prompt});
             serde_json::to_writer(&mut body, &message).expect("a JSON tree always serialises");
-            if !said.is_empty() {
-                body.push(b',');
-            }
+            body.push(b',');
+        }
+        if said.is_empty() && body.ends_with(b",") {
+            body.pop();
         }
         body.extend_from_slice(said);
         body.extend_from_slice(b"]}");

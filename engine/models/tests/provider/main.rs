@@ -68,7 +68,7 @@ pub(crate) fn request() -> ModelRequest {
         turn: 1,
         is_question: false,
         model: "m".to_owned(),
-        system: Arc::from("You are one."),
+        system: "You are one.".into(),
         messages: Arc::new(vec![Arc::new(Message { role: Role::User, parts: vec![Part::Request("Begin.".to_owned())] })]),
         tools: Arc::new([]),
         settings: Json::null(),

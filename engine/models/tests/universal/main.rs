@@ -31,7 +31,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         turn: 1,
         is_question: false,
         model: "small".to_owned(),
-        system: Arc::from("You are an agent."),
+        system: "You are an agent.".into(),
         messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
         tools: Arc::from([
             tool("calculator", json!({"expression": {"type": "string"}})),

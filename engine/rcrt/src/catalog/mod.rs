@@ -6,7 +6,7 @@ mod record;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use baton_types::config::{INVOCATION_NOTE, Tool, catalog_header, one_line};
+use baton_types::config::{INVOCATION_NOTE, Tool, catalog_header, tool_prompt};
 use baton_types::model::ToolDefinition;
 
 pub use filter::{Filter, NoSuchName};
@@ -50,13 +50,6 @@ impl ToolCatalog {
 
     /// Returns the prompt of seed 003 (`generateToolPrompt`): names with descriptions, and the form of a call.
     pub fn prompt(&self) -> String {
-        let line = |tool: &Arc<Tool>| format!("- {}: {}", tool.definition.shown_name(), one_line(&tool.definition.description));
-        let lines: Vec<String> = self.tools.iter().map(line).collect();
-        format!(
-            "\nYou have access to the following tools:\n{}\n\n\
-             To use a tool, respond with JSON in this format:\n\
-             {{\n  \"action\": \"invoke_tool\",\n  \"tool\": \"tool_name\",\n  \"input\": {{ /* tool-specific parameters */ }}\n}}\n",
-            lines.join("\n")
-        )
+        tool_prompt(self.tools.iter().map(|tool| &**tool))
     }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_breadcrumb::AgentDefinition;
-use baton_config::{Role, Unconfigured, load_tools};
+use baton_config::{Role, Sources};
 use baton_runtime::LoadedJob;
-use baton_tool::registered_functions;
 use baton_types::breadcrumb::Breadcrumb;
 use baton_types::config::{EffectClass, Tool};
 use baton_types::id::{BreadcrumbId, ROUTE_PREFIX};
@@ -47,15 +46,14 @@ pub(super) fn of_agent(
         added.push(agent.agent.clone());
         let tools = match agent.config.get("tools") {
             Some(tools) => tools.clone(),
-            None if agent.reads_catalog() => harmless(&sources)?,
+            None if agent.reads_catalog() => harmless(listener, &sources)?,
             None => json!([]),
         };
         open.extend(named(&tools).filter_map(|tool| read.get(tool)));
         let config = config_of(agent, tools);
         sources.add(Role::Agent, format!("agents/{}.json", agent.agent), Value::Object(config).to_string());
     }
-    let mut job = LoadedJob::from_sources(sources.in_order(), &registered_functions())
-        .map_err(|faults| NoRun::Failed(faults.to_string()))?;
+    let mut job = listener.engine.load(sources.in_order()).map_err(|faults| NoRun::Failed(faults.to_string()))?;
     job.folder = Some(files.folder);
     Ok(job)
 }
@@ -72,14 +70,16 @@ fn config_of(agent: &AgentDefinition, tools: Value) -> Map<String, Value> {
     }
     if agent.tool_prompt().is_some() {
         config.entry("invocation").or_insert_with(|| json!("universal"));
+        if config["invocation"] == "universal" {
+            config.entry("catalog").or_insert_with(|| json!("prompt"));
+        }
     }
     config
 }
 
 /// Returns the grants of an agent that names no tools and reads the catalog: each tool that has no effect.
-fn harmless(sources: &baton_config::Sources) -> Result<Value, NoRun> {
-    let tools = load_tools(sources, &registered_functions(), Unconfigured::Refused)
-        .map_err(|faults| NoRun::Failed(faults.to_string()))?;
+fn harmless(listener: &Listener, sources: &Sources) -> Result<Value, NoRun> {
+    let tools = listener.engine.load_tools(sources).map_err(|faults| NoRun::Failed(faults.to_string()))?;
     let is_harmless = |tool: &&Arc<Tool>| {
         tool.tool_type == ToolType::FunctionTool
             && tool.effect == EffectClass::Pure

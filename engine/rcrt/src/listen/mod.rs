@@ -73,7 +73,7 @@ pub struct Heard {
 }
 
 /// Outcome of one attempt to handle a trigger.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is answered by this record.
     Answered(BreadcrumbId),

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use baton_breadcrumb::Trigger;
 use baton_config::{Role, Sources};
 use baton_runtime::{LoadedJob, RunError};
-use baton_tool::registered_functions;
 use baton_types::breadcrumb::Breadcrumb;
 use baton_types::config::{Configs, Tool};
 use baton_types::id::{AgentId, ToolId};
@@ -64,7 +63,7 @@ pub(super) async fn plan(listener: &Listener, trigger: &Trigger, record: &Breadc
                 state.started().cloned().ok_or_else(|| NoRun::Refused("the run that made the request is empty".to_owned()))?;
             let sources = listener.engine.pinned_sources(&started).await?;
             let folder = started.folder.as_ref().map(Into::into);
-            in_folder(folder, of_agent(&sources, state.configs(), agent, &request)?)
+            in_folder(folder, of_agent(listener, &sources, state.configs(), agent, &request)?)
         }
         (Principal::Agent(_), None) => {
             return Err(NoRun::Refused("no run is known that made the request, so its author's rights are not".to_owned()));
@@ -74,8 +73,12 @@ pub(super) async fn plan(listener: &Listener, trigger: &Trigger, record: &Breadc
             let job = job_of(RUNNER, &request).to_string();
             let files = (listener.read_project)(&job).map_err(NoRun::Failed)?;
             let mut sources = files.sources;
+            let tools = listener.engine.load_tools(&sources).map_err(|faults| NoRun::Failed(faults.to_string()))?;
+            if !tools.contains_key(&ToolId::new(request.tool.as_str())) {
+                return Err(NoRun::Refused(format!("there is no tool {:?}", request.tool)));
+            }
             add_agent(&mut sources, agent, &request);
-            in_folder(Some(files.folder), loaded(sources)?)
+            in_folder(Some(files.folder), loaded(listener, sources)?)
         }
     };
     check_type(&job.configs, &request.tool)?;
@@ -83,7 +86,13 @@ pub(super) async fn plan(listener: &Listener, trigger: &Trigger, record: &Breadc
 }
 
 /// Returns the job of a request by an agent, from the files of the run that made it.
-fn of_agent(sources: &Sources, configs: &Configs, agent: &AgentId, request: &Request) -> Result<LoadedJob, NoRun> {
+fn of_agent(
+    listener: &Listener,
+    sources: &Sources,
+    configs: &Configs,
+    agent: &AgentId,
+    request: &Request,
+) -> Result<LoadedJob, NoRun> {
     let config = configs.agents.get(agent).ok_or_else(|| NoRun::Refused(format!("the agent {agent} is not in its run")))?;
     if !config.tools.contains_key(&ToolId::new(request.tool.as_str())) {
         return Err(NoRun::Refused(format!("there is no tool {:?} for {agent}", request.tool)));
@@ -103,7 +112,7 @@ fn of_agent(sources: &Sources, configs: &Configs, agent: &AgentId, request: &Req
     let mut kept = sources.clone().without(Role::Job).without_agent(&path);
     kept.add(Role::Job, "job.json", job_of(agent.as_str(), request).to_string());
     add_agent(&mut kept, form, request);
-    loaded(kept)
+    loaded(listener, kept)
 }
 
 fn in_folder(folder: Option<PathBuf>, mut job: LoadedJob) -> LoadedJob {
@@ -111,8 +120,8 @@ fn in_folder(folder: Option<PathBuf>, mut job: LoadedJob) -> LoadedJob {
     job
 }
 
-fn loaded(sources: Sources) -> Result<LoadedJob, NoRun> {
-    LoadedJob::from_sources(sources.in_order(), &registered_functions()).map_err(|faults| NoRun::Refused(faults.to_string()))
+fn loaded(listener: &Listener, sources: Sources) -> Result<LoadedJob, NoRun> {
+    listener.engine.load(sources.in_order()).map_err(|faults| NoRun::Refused(faults.to_string()))
 }
 
 fn job_of(agent: &str, request: &Request) -> Value {

@@ -1,6 +1,5 @@
 //! The readers of breadcrumbs: the whole matrix of visibility and sensitivity, on every store.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_breadcrumb::{Author, BreadcrumbError};

@@ -15,3 +15,4 @@ mod promises;
 mod received;
 mod support;
 mod ticks;
+mod triggers;

@@ -21,6 +21,8 @@ pub enum Catalog {
     Full,
     /// A line for each tool, and a tool that describes some of them.
     Discover,
+    /// As `discover`, in the short form of seed 003: a system message of its own, for models that call tools by JSON in their text.
+    Prompt,
 }
 
 impl Catalog {
@@ -50,6 +52,18 @@ const TOOLS: &str = "tools";
 /// Returns the first line of a catalog of `count` tools (seed 001).
 pub fn catalog_header(count: usize) -> String {
     format!("=== TOOLS ({count} available) ===")
+}
+
+/// Returns the prompt of seed 003 (`generateToolPrompt`): names with descriptions, and the form of a call.
+pub fn tool_prompt<'t>(tools: impl Iterator<Item = &'t Tool>) -> String {
+    let line = |tool: &Tool| format!("- {}: {}", tool.definition.shown_name(), one_line(&tool.definition.description));
+    let lines: Vec<String> = tools.map(line).collect();
+    format!(
+        "\nYou have access to the following tools:\n{}\n\n\
+         To use a tool, respond with JSON in this format:\n\
+         {{\n  \"action\": \"invoke_tool\",\n  \"tool\": \"tool_name\",\n  \"input\": {{ /* tool-specific parameters */ }}\n}}\n",
+        lines.join("\n")
+    )
 }
 
 impl Tool {

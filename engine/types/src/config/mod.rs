@@ -26,7 +26,7 @@ use crate::path::DocumentPath;
 use crate::schema::{CompileSchema, Schema};
 
 pub use crate::model::Invocation;
-pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence, one_line};
+pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence, one_line, tool_prompt};
 pub use configuration::{CONFIG_ID, Configuration, Named};
 pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
 pub use money::{MoneyHolder, MoneyLimit, Place};

@@ -1,6 +1,6 @@
 //! Breadcrumbs of a store in memory: the same rows, over a connection in memory that is opened with the first of them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use baton_breadcrumb::{BreadcrumbError, Definition};
@@ -10,16 +10,25 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, Transaction};
 
 use super::{Request, perform};
+use crate::inbox::Subscribers;
 use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES};
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
 
 /// The records, none at first.
-#[derive(Debug, Default)]
-pub(crate) struct InMemory(Mutex<Option<Connection>>);
+#[derive(Debug)]
+pub(crate) struct InMemory {
+    file: Mutex<Option<Connection>>,
+    subscribers: Arc<Subscribers>,
+}
 
 impl InMemory {
+    /// Returns a store of breadcrumbs that wakes `subscribers` at each trigger.
+    pub(crate) fn new(subscribers: Arc<Subscribers>) -> Self {
+        Self { file: Mutex::default(), subscribers }
+    }
+
     fn within<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.is_none() {
             let opened = Connection::open_in_memory()?;
             opened.execute_batch(BREADCRUMB_TABLES)?;
@@ -47,7 +56,11 @@ impl InMemory {
     }
 
     fn write_all(&self, request: &Request) -> Result<Vec<Written>, StoreError> {
-        self.within(|file| perform(file, request))?.map_err(StoreError::from)
+        let written = self.within(|file| perform(file, request))??;
+        if written.iter().any(|written| written.triggers > 0) {
+            self.subscribers.wake_all();
+        }
+        Ok(written)
     }
 }
 
