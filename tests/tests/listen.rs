@@ -284,10 +284,9 @@ async fn a_request_of_a_tool_is_executed_once_and_answered() {
     desk.create("unreadable", REQUEST_SCHEMA, &[], ask(json!({"input": {}, "requestId": "c4"}))).await;
     desk.create("no object", REQUEST_SCHEMA, &[], ask(json!({"tool": "echo", "input": [1], "requestId": "c5"}))).await;
     desk.create("handoff", REQUEST_SCHEMA, &[], ask(json!({"tool": "handoff", "input": {}, "requestId": "c6"}))).await;
-    desk.create("without an id", REQUEST_SCHEMA, &[], ask(json!({"tool": "echo", "input": {"message": "hi"}}))).await;
+    desk.create("no-id", REQUEST_SCHEMA, &[], ask(json!({"tool": "echo", "input": {"message": "hi"}}))).await;
     desk.listen(&answering("never asked"), 7).await;
     let sum = response(&desk, "c1").await;
-    eprintln!("{sum}");
     assert_eq!(
         (&sum["status"], &sum["output"]["result"], &sum["tool"], &sum["request_id"]),
         (&json!("success"), &json!(42), &json!("calculator"), &json!("c1"))
@@ -299,7 +298,7 @@ async fn a_request_of_a_tool_is_executed_once_and_answered() {
         assert_eq!(failed["status"], "error", "{failed}");
         assert!(failed["error"].as_str().unwrap().contains(reason), "{failed}");
     }
-    assert_eq!(response(&desk, "without an id").await["output"], json!({"echo": "hi"}));
+    assert_eq!(response(&desk, "no-id").await["output"], json!({"echo": "hi"}));
     let outcomes = desk.outcomes();
     assert!(
         matches!(&outcomes["unreadable"], Outcome::Refused(reason) if reason.contains("missing field `tool`")),
@@ -344,6 +343,31 @@ async fn a_request_has_the_rights_of_the_agent_that_made_it() {
     let waiting: Vec<Outcome> = desk.outcomes().into_values().filter(|outcome| *outcome == Outcome::Waits).collect();
     assert_eq!(waiting.len(), 1, "the request of `below` waits for the approval that `lead` needs");
     assert!(!desk.all(RESPONSE_SCHEMA).await.iter().any(|record| record.tags.contains(&"request:r-below".to_owned())));
+}
+
+#[tokio::test]
+async fn an_agent_delegates_to_a_specialist_by_a_record() {
+    let desk = Desk::new();
+    desk.agent("chat", json!({"tools": ["breadcrumb-create"]})).await;
+    let assigned = json!([{"schema_name": "tool.creation.request.v1", "all_tags": ["assigned-to:tool-creator"]}]);
+    desk.agent("tool-creator", json!({"subscriptions": {"selectors": assigned}})).await;
+    desk.message("a counter, please", &[]).await;
+    let asked = model(|agent, turn, request| match (agent, turn) {
+        ("chat", 1) => calls(&[(
+            "breadcrumb-create",
+            json!({
+                "schema_name": "tool.creation.request.v1", "title": "Tool Request: Counter",
+                "tags": ["tool:creation", "assigned-to:tool-creator"],
+                "context": {"tool_name": "counter", "description": "Counts", "requirements": ["1 to 10"], "requestedBy": "chat"},
+            }),
+        )]),
+        ("chat", _) => ModelTurn::text("Delegated."),
+        _ => ModelTurn::text(format!("Made of {}", texts(request, Speaker::User).join(""))),
+    });
+    desk.listen(&asked, 2).await;
+    let messages: Vec<String> =
+        desk.all(AGENT_RESPONSE_SCHEMA).await.iter().map(|answer| answer.context.value()["message"].to_string()).collect();
+    assert!(messages.iter().any(|message| message.contains("Made of Process: ") && message.contains("counter")), "{messages:?}");
 }
 
 #[tokio::test]
@@ -453,7 +477,7 @@ async fn an_exact_version_is_approved_and_starts_its_agent() {
     });
     let definition = |prompt: &str| {
         json!({
-            "agent_id": "made", "model": "m", "system_prompt": prompt,
+            "agent_id": "made", "model": "anything/else", "system_prompt": prompt,
             "subscriptions": {"selectors": [{"schema_name": "user.message.v1"}]},
         })
     };
@@ -533,7 +557,7 @@ async fn a_listener_that_stops_leaves_the_rest_to_the_next_one() {
         desk.message(&format!("m{number}"), &["session:one"]).await;
     }
     let slow = model(|_, turn, _| match turn {
-        1 => calls(&[("timer", json!({"seconds": 30}))]),
+        1 => calls(&[("timer", json!({"seconds": 1}))]),
         _ => ModelTurn::text("Done."),
     });
     let started = async {

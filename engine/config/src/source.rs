@@ -132,9 +132,9 @@ impl Sources {
         self
     }
 
-    /// Returns the files without the agent's config at `path`.
-    pub fn without_agent(mut self, path: &str) -> Self {
-        self.files.retain(|source| !(matches!(source.role, Role::Agent | Role::SharedAgent) && source.path == path));
+    /// Returns the files without the configs of agents whose paths `keeps` refuses.
+    pub fn with_agents(mut self, keeps: impl Fn(&str) -> bool) -> Self {
+        self.files.retain(|source| !matches!(source.role, Role::Agent | Role::SharedAgent) || keeps(&source.path));
         self
     }
 

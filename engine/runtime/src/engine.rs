@@ -243,12 +243,12 @@ impl Engine {
         LoadedJob::of(sources, &self.0.functions, Unconfigured::Allowed)
     }
 
-    /// Loads the tools alone, as [`Engine::load`] does.
+    /// Loads the tools of a job alone, whether agents are granted them or not.
     ///
     /// # Errors
     /// The faults of the files.
     pub fn load_tools(&self, sources: &Sources) -> Result<BTreeMap<ToolId, Arc<Tool>>, Faults> {
-        load_tools(sources, &self.0.functions, Unconfigured::Allowed)
+        load_tools(sources, &self.0.functions, Unconfigured::Reading)
     }
 
     /// Returns the time of the engine's clock.

@@ -19,6 +19,7 @@ mod killed;
 #[cfg(target_os = "linux")]
 mod large;
 mod lines;
+mod listen;
 mod looking;
 mod memories;
 mod models;

@@ -4,13 +4,14 @@
 //! count. An agent's request has the grants, the approvals and the limits of the agent in the run that wrote it. Where another agent of
 //! that run needs an approval for the tool, the request needs it too, so that no agent avoids an approval by a request.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use baton_breadcrumb::Trigger;
 use baton_config::{Role, Sources};
 use baton_runtime::{LoadedJob, RunError};
 use baton_types::breadcrumb::Breadcrumb;
-use baton_types::config::{Configs, Tool};
+use baton_types::config::{Agent, Configs, Tool};
 use baton_types::id::{AgentId, ToolId};
 use baton_types::principal::Principal;
 use baton_types::tool_type::Then;
@@ -108,8 +109,10 @@ fn of_agent(
     let tools: Vec<Value> = config.tools.values().map(|tool| grant(tool)).collect();
     let configurations: Vec<&str> = config.configurations.keys().map(|id| &**id).collect();
     let form = json!({"agent_id": agent, "tools": tools, "configs": configurations, "limits": config.limits});
-    let path = format!("agents/{agent}.json");
-    let mut kept = sources.clone().without(Role::Job).without_agent(&path);
+    // Other agents would need their models and keys.
+    let callees = callees(configs, config);
+    let is_callee = |path: &str| callees.iter().any(|callee| path == format!("agents/{callee}.json"));
+    let mut kept = sources.clone().without(Role::Job).with_agents(is_callee);
     kept.add(Role::Job, "job.json", job_of(agent.as_str(), request).to_string());
     add_agent(&mut kept, form, request);
     loaded(listener, kept)
@@ -122,6 +125,20 @@ fn in_folder(folder: Option<PathBuf>, mut job: LoadedJob) -> LoadedJob {
 
 fn loaded(listener: &Listener, sources: Sources) -> Result<LoadedJob, NoRun> {
     listener.engine.load(sources.in_order()).map_err(|faults| NoRun::Refused(faults.to_string()))
+}
+
+/// Returns the agents that work for `agent` or for one of them, without itself.
+fn callees<'c>(configs: &'c Configs, agent: &'c Agent) -> BTreeSet<&'c AgentId> {
+    let of = |agent: &'c Agent| agent.tools.values().filter_map(|tool| tool.agent.as_ref());
+    let (mut found, mut open) = (BTreeSet::new(), vec![agent]);
+    while let Some(next) = open.pop() {
+        for callee in of(next).filter(|callee| **callee != agent.id) {
+            if found.insert(callee) {
+                open.extend(configs.agents.get(callee).map(|agent| &**agent));
+            }
+        }
+    }
+    found
 }
 
 fn job_of(agent: &str, request: &Request) -> Value {
