@@ -59,7 +59,7 @@ impl Desk {
         builder.project_of(|_| Some(ProjectId::new("p"))).model("m", Arc::clone(model)).build().unwrap()
     }
 
-    fn listener(&self, engine: &Engine, more: Vec<(Role, String, Value)>) -> Listener {
+    fn listener(&self, engine: &Engine, more: Vec<(Role, String, Value)>) -> Arc<Listener> {
         let read = move |job: &str| Ok(files(job, &more));
         Listener::new(engine.clone(), ProjectId::new("p"), Box::new(read), Some("m".to_owned()))
     }

@@ -151,7 +151,8 @@ fn a_person_approves_what_a_listener_waits_for() {
     assert_eq!((&answered["run"], &answered["trigger"]), (&json!(run), &waiting["trigger"]));
     let [answer] = &answers(&folder)[..] else { panic!("one answer") };
     assert_eq!(answer["id"], answered["detail"]);
-    let full = folder.baton(&["breadcrumb", "show", answer["id"].as_str().unwrap(), "--full", "--output", "json"]).exits(0).json();
+    let full =
+        folder.baton(&["breadcrumb", "show", answer["id"].as_str().unwrap(), "--full", "--output", "json"]).exits(0).json();
     assert_eq!(full["context"]["message"], "Said hi.");
 }
 

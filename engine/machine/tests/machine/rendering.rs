@@ -314,7 +314,7 @@ fn a_conversation_knows_its_turn_and_grows_heavier() {
 
     let other = JobDraft::build(&job([agent("root", "work").prompt("Other.")]).tool(function("work")));
     let before = transcript.request();
-    transcript.adopt(&other.agents["root"], Arc::from("Other."));
+    transcript.adopt(&other.agents["root"], "Other.".into());
     let after = transcript.request();
     assert_eq!((&*after.system, after.messages.len()), ("Other.", before.messages.len()));
     assert_ne!(after.hash, before.hash, "another prompt is another request");

@@ -12,6 +12,7 @@ mod request;
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_breadcrumb::{Handler, Trigger, TriggerState};
@@ -23,6 +24,7 @@ use baton_store::{NextTrigger, Settlement, Store, StoreError};
 use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::principal::Principal;
 use futures_util::FutureExt;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -126,8 +128,8 @@ impl From<StoreError> for NoRun {
 
 impl Listener {
     /// Returns a listener for the triggers of `project`, whose files `read_project` reads.
-    pub fn new(engine: Engine, project: ProjectId, read_project: ReadProject, model: Option<String>) -> Self {
-        Self { engine, project, read_project, model }
+    pub fn new(engine: Engine, project: ProjectId, read_project: ReadProject, model: Option<String>) -> Arc<Self> {
+        Arc::new(Self { engine, project, read_project, model })
     }
 
     /// Returns the faults of the agents of the project, with their names. Their triggers wait until the faults are mended.
@@ -150,10 +152,11 @@ impl Listener {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn listen(&self, stop: impl Future<Output = ()>, report: impl Fn(&Heard)) -> Result<(), RunError> {
+    pub async fn listen(self: &Arc<Self>, stop: impl Future<Output = ()>, report: impl Fn(&Heard)) -> Result<(), RunError> {
         let (stopped, mut stop) = (CancellationToken::new(), std::pin::pin!(stop));
         let mut announced = self.store().subscribe_to_all();
-        let mut handling = futures_util::stream::FuturesUnordered::new();
+        // Tasks of their own: a future that only this loop polls would keep its place at the store while the loop waits for one.
+        let mut handling: JoinSet<Heard> = JoinSet::new();
         let (mut busy, mut later) = (HashSet::<u64>::new(), HashMap::<u64, (Instant, Outcome)>::new());
         while !stopped.is_cancelled() {
             announced.mark_unchanged();
@@ -168,12 +171,14 @@ impl Listener {
                 if handling.len() >= AT_ONCE || is_later || !busy.insert(number) {
                     continue;
                 }
-                handling.push(self.guarded(next, &stopped));
+                let (listener, stopped) = (Arc::clone(self), stopped.clone());
+                handling.spawn(async move { listener.guarded(next, &stopped).await });
             }
             let wake = later.values().map(|(again, _)| *again).filter(|again| *again > now).chain([now + LONGEST_PAUSE]).min();
             tokio::select! {
                 () = &mut stop => stopped.cancel(),
-                Some(heard) = futures_util::StreamExt::next(&mut handling) => {
+                Some(handled) = handling.join_next() => {
+                    let Ok(heard) = handled else { continue };
                     let number = heard.trigger.number;
                     busy.remove(&number);
                     let pause = match heard.outcome {
@@ -194,15 +199,17 @@ impl Listener {
                 () = tokio::time::sleep_until(wake.unwrap_or(now + LONGEST_PAUSE)) => {}
             }
         }
-        while let Some(heard) = futures_util::StreamExt::next(&mut handling).await {
-            if heard.outcome != Outcome::Elsewhere {
+        while let Some(handled) = handling.join_next().await {
+            if let Ok(heard) = handled
+                && heard.outcome != Outcome::Elsewhere
+            {
                 report(&heard);
             }
         }
         Ok(())
     }
 
-    fn store(&self) -> &std::sync::Arc<dyn Store> {
+    fn store(&self) -> &Arc<dyn Store> {
         self.engine.store()
     }
 
