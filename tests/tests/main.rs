@@ -18,6 +18,7 @@ mod lines;
 mod listen;
 mod memory;
 mod model_tools;
+mod neighbours;
 mod outages;
 mod programs;
 mod providers;

@@ -20,7 +20,7 @@ mod trigger;
 mod ttl;
 mod words;
 
-use baton_types::breadcrumb::Breadcrumb;
+use baton_types::breadcrumb::{Breadcrumb, Sensitivity};
 use baton_types::id::BreadcrumbId;
 use baton_types::json::Json;
 use serde_json::{Value, json};
@@ -133,6 +133,22 @@ pub fn searched_text(record: &Breadcrumb, definition: Option<&Definition>) -> St
         None => context,
     };
     words::of_value(&visible)
+}
+
+/// The most bytes of a text for a model that makes vectors of texts: about 1,000 tokens, which most such models take.
+const MAX_EMBEDDED_BYTES: usize = 4_000;
+
+/// Returns the text of a record for a model that makes vectors of texts: the texts that a search looks through, up to a bound. `None` if
+/// the record must not be sent to one: only records of the sensitivity `low` are.
+pub fn embedded_text(record: &Breadcrumb, definition: Option<&Definition>) -> Option<String> {
+    if record.sensitivity != Sensitivity::Low {
+        return None;
+    }
+    let description = record.description.as_deref().unwrap_or_default();
+    let parts = [record.title.clone(), description.to_owned(), record.tags.join(" "), searched_text(record, definition)];
+    let mut text = parts.into_iter().filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n");
+    text.truncate(text.floor_char_boundary(MAX_EMBEDDED_BYTES));
+    Some(text)
 }
 
 /// Returns the hints that count for a record: its own, else those of the definition of its schema.

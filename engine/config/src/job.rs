@@ -71,6 +71,7 @@ impl<'s> Loader<'s> {
             provider_names: models.provider_names,
             media: models.media,
             own_prices: models.own_prices,
+            embeddings: models.embeddings,
             summary_model: form.summary_model.clone(),
             outage: form.outage_seconds.map(|seconds| std::time::Duration::from_secs(seconds.into())),
             limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),

@@ -38,7 +38,7 @@ pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults};
 pub use form::{MemoryForm as ProjectMemory, ProjectForm as Project};
 pub use job::check_inputs;
-pub use load::{Unconfigured, load, load_project, load_tools};
+pub use load::{Unconfigured, load, load_embeddings, load_project, load_tools};
 pub use models::{ModelRules, ScriptCheck};
 pub use price::{PriceTable, check_money, prices};
 pub use reader::MAX_FILE_BYTES;

@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use baton_tool::ToolFunction;
-use baton_types::config::{Configs, Tool};
+use baton_types::config::{Configs, Embeddings, ProviderSettings, Tool};
 use baton_types::id::ToolId;
 
 use crate::fault::{FaultKind, Faults};
@@ -41,10 +41,7 @@ pub fn load(
 ) -> Result<Configs, Faults> {
     let mut loader = Loader::new(sources, functions);
     loader.reading = unconfigured == Unconfigured::Reading;
-    loader.own_settings = rules.own_settings.iter().map(|&key| key.to_owned()).collect();
-    loader.boolean_settings = rules.boolean_settings.iter().map(|&key| key.to_owned()).collect();
-    let refused = rules.refused_settings.iter();
-    loader.refused_settings = refused.map(|&(key, reason)| (key.to_owned(), reason.to_owned())).collect();
+    loader.follow(rules);
     loader.read_agents();
     loader.load_tools(unconfigured);
     loader.load_configurations(unconfigured);
@@ -75,6 +72,18 @@ pub fn load_tools(
     loader.load_tools(unconfigured);
     Faults::none_of(loader.faults)?;
     Ok(loader.tools)
+}
+
+/// Loads the model that makes vectors of texts, and the settings of providers, for commands that need no job.
+pub fn load_embeddings(
+    sources: &Sources,
+    rules: &ModelRules<'_>,
+) -> Result<(Option<Embeddings>, BTreeMap<String, ProviderSettings>), Faults> {
+    let mut loader = Loader::new(sources, &[]);
+    loader.follow(rules);
+    let read = loader.read_models(rules);
+    Faults::none_of(loader.faults)?;
+    Ok((read.embeddings, read.providers))
 }
 
 /// The one hidden folder of a project in which runs may be kept.

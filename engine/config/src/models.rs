@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_types::config::{
-    Media, ModelSpec, Origin, PERSON_MODEL, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided,
+    Embeddings, Media, ModelSpec, Origin, PERSON_MODEL, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided,
 };
 use baton_types::money::Price;
 use serde_json::{Map, Value};
@@ -32,6 +32,8 @@ pub struct ModelRules<'a> {
     pub providers: &'a [&'a str],
     /// The documents that the models of a known provider take.
     pub media: fn(&str) -> Media,
+    /// Whether a known provider has models that make vectors of texts.
+    pub embeds: fn(&str) -> bool,
     /// Keys of requests that are the engine's to say, and no setting's.
     pub own_settings: &'a [&'a str],
     /// Settings that must be `true`, `false` or `null`, because they are for the engine.
@@ -50,6 +52,7 @@ pub(crate) struct ReadModels {
     pub(crate) media: BTreeMap<String, Media>,
     /// Prices that the person sets, by `PROVIDER:MODEL`: no other name for the model changes them.
     pub(crate) own_prices: BTreeMap<String, Price>,
+    pub(crate) embeddings: Option<Embeddings>,
     fallbacks: Vec<NotedFallback>,
 }
 
@@ -104,6 +107,14 @@ impl ReadModels {
 }
 
 impl<'s> Loader<'s> {
+    /// Keeps the rules for settings of models.
+    pub(crate) fn follow(&mut self, rules: &ModelRules<'_>) {
+        self.own_settings = rules.own_settings.iter().map(|&key| key.to_owned()).collect();
+        self.boolean_settings = rules.boolean_settings.iter().map(|&key| key.to_owned()).collect();
+        let refused = rules.refused_settings.iter();
+        self.refused_settings = refused.map(|&(key, reason)| (key.to_owned(), reason.to_owned())).collect();
+    }
+
     /// Reads the person's models and the job's. Of two models with a name the job's counts; of two ways to a provider the
     /// person's, since a job shall not send that person's key elsewhere.
     pub(crate) fn read_models(&mut self, rules: &ModelRules<'_>) -> ReadModels {
@@ -138,8 +149,43 @@ impl<'s> Loader<'s> {
                 }
                 read.add(name, ModelSpec::Provided(model), &place, &file.text);
             }
+            let embeddings = self.embeddings(form, *origin, &file.text, &read, rules);
+            // The person's choice counts: a job shall not send that person's records elsewhere.
+            read.embeddings = read.embeddings.or(embeddings);
         }
         read
+    }
+
+    /// Reads the model that makes vectors of breadcrumbs. A name is one of the same file, so that no other file decides where the
+    /// records are sent.
+    fn embeddings(
+        &mut self,
+        form: &ModelsForm,
+        origin: Origin,
+        text: &Text<'s>,
+        read: &ReadModels,
+        rules: &ModelRules<'_>,
+    ) -> Option<Embeddings> {
+        let (name, place) = (&form.embeddings.as_ref()?.model, "/embeddings/model");
+        let model = match form.models.contains_key(name).then(|| read.models.get(name)).flatten() {
+            Some(ModelSpec::Provided(model)) => Some(model.clone()),
+            Some(ModelSpec::Scripted { .. }) | None => provided(name, &read.provider_names),
+        };
+        let Some(model) = model else {
+            let fault =
+                unknown_provider(text, place, name, &read.provider_names).near(name, form.models.keys().map(String::as_str));
+            self.faults.push(fault);
+            return None;
+        };
+        let like = read.providers.get(&model.provider).map_or(model.provider.as_str(), |settings| settings.like.as_str());
+        if !model.provider.is_empty() && !(rules.embeds)(like) {
+            let message = format!("the provider \"{}\" has no models for embeddings", model.provider);
+            let fault = text.fault(FaultKind::UnknownModel, place, Spot::Value, message);
+            self.faults
+                .push(fault.expected("a model of a provider with OpenAI's interface, such as \"ollama:nomic-embed-text\""));
+            return None;
+        }
+        Some(Embeddings { model, origin })
     }
 
     /// Returns a model of a job's own: another name for a provider's.

@@ -29,7 +29,7 @@ pub use function::FunctionModel;
 pub use governor::RunKey;
 pub use model::{Attempt, ContentSource, Model, NoContents, Pause};
 pub use own_programs::OwnPrograms;
-pub use provider::{BOOLEAN_SETTINGS, Providers, SetupError, media_of, provider_names, runs_here};
+pub use provider::{BOOLEAN_SETTINGS, Embedder, Providers, SetupError, Vectors, embeds, media_of, provider_names, runs_here};
 pub use script::{ScriptFault, check_script};
 pub use script_of::script_of;
 pub use scripted::ScriptedModel;

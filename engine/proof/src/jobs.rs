@@ -543,6 +543,7 @@ impl JobDraft {
                 provider_names: BTreeSet::new(),
                 media: BTreeMap::new(),
                 own_prices: BTreeMap::new(),
+                embeddings: None,
                 summary_model: None,
                 outage: None,
                 limits: self.limits.or(&Limits::run_defaults()),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{Faults, ModelRules, Sources, Unconfigured, load};
-use baton_models::{BOOLEAN_SETTINGS, OWN_SETTINGS, REFUSED_SETTINGS, check_script, media_of, provider_names};
+use baton_models::{BOOLEAN_SETTINGS, OWN_SETTINGS, REFUSED_SETTINGS, check_script, embeds, media_of, provider_names};
 use baton_tool::ToolFunction;
 use baton_tool::measure::measure;
-use baton_types::config::{Configs, Job, JobDocument, JobInput, Origin};
+use baton_types::config::{Configs, Embeddings, Job, JobDocument, JobInput, Origin, ProviderSettings};
 use baton_types::document::{Content, ContentFacts, Write};
 use baton_types::id::{ContentHash, MemoryId, RunId};
 use baton_types::json;
@@ -152,19 +152,25 @@ pub fn load_configs(
     functions: &[&'static ToolFunction],
     unconfigured: Unconfigured,
 ) -> Result<Configs, Faults> {
-    load(
-        sources,
-        functions,
-        unconfigured,
-        &ModelRules {
-            check_script: &check_script,
-            providers: &provider_names(),
-            media: media_of,
-            own_settings: &OWN_SETTINGS,
-            boolean_settings: &BOOLEAN_SETTINGS,
-            refused_settings: &REFUSED_SETTINGS,
-        },
-    )
+    load(sources, functions, unconfigured, &rules(&provider_names()))
+}
+
+/// Loads the model that makes vectors of texts, and the settings of providers, for commands that need no job.
+pub fn load_embeddings(sources: &Sources) -> Result<(Option<Embeddings>, BTreeMap<String, ProviderSettings>), Faults> {
+    baton_config::load_embeddings(sources, &rules(&provider_names()))
+}
+
+/// Returns the knowledge about models that loaders of configs need.
+fn rules<'a>(providers: &'a [&'a str]) -> ModelRules<'a> {
+    ModelRules {
+        check_script: &check_script,
+        providers,
+        media: media_of,
+        embeds,
+        own_settings: &OWN_SETTINGS,
+        boolean_settings: &BOOLEAN_SETTINGS,
+        refused_settings: &REFUSED_SETTINGS,
+    }
 }
 
 /// Returns the texts as a run is pinned to them.

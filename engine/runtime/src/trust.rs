@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use baton_config::{Source, Sources};
 use baton_models::provider::{PROFILES, Profile};
-use baton_types::config::{Configs, ExecSpec, Executor, ModelSpec, Origin, Reach, Target, Tool};
+use baton_types::config::{Configs, Embeddings, ExecSpec, Executor, ModelSpec, Origin, Reach, Target, Tool};
 use baton_types::id::ContentHash;
 
 use crate::error::RunError;
@@ -243,6 +243,10 @@ fn variables(configs: &Configs, stand_in: Option<&str>) -> BTreeSet<String> {
             }
             Target::Script { .. } | Target::Setting { .. } | Target::Variable { .. } => {}
         }
+    }
+    if let Some(Embeddings { model, .. }) = &configs.job.embeddings {
+        let like = configs.job.providers.get(&model.provider).map_or(&model.provider, |settings| &settings.like);
+        names.extend(Profile::named(like).into_iter().flat_map(of_profile));
     }
     // A tool may ask any model once the job has some of a provider.
     let is_provided = |name: &str| matches!(configs.job.model(name), Some(ModelSpec::Provided(_)));

@@ -7,7 +7,8 @@
 use async_trait::async_trait;
 use baton_breadcrumb::{Author, Definition, Trigger};
 use baton_types::breadcrumb::{
-    Breadcrumb, BreadcrumbChange, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, NewBreadcrumb, Viewer,
+    Breadcrumb, BreadcrumbChange, BreadcrumbQuery, BreadcrumbVersion, Centre, FoundBreadcrumbs, NewBreadcrumb, RecordVector,
+    Unembedded, VectorKind, Viewer,
 };
 use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
@@ -51,6 +52,32 @@ pub trait Breadcrumbs: Send + Sync {
 
     /// Returns the records that meet all conditions.
     async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError>;
+
+    /// Returns the records that [`Breadcrumbs::nearest`] could compare if they had a current vector of this kind: those that meet the
+    /// conditions other than words, and that may be sent to a model. At most 256 texts.
+    async fn unembedded(
+        &self,
+        query: &BreadcrumbQuery,
+        kind: &VectorKind,
+        viewer: &Viewer,
+        now: Timestamp,
+    ) -> Result<Unembedded, StoreError>;
+
+    /// Keeps vectors, in place of other ones of their records. A record that is gone, has another version or must not be sent to a model
+    /// keeps none.
+    ///
+    /// Fails with [`StoreError::Breadcrumb`]: a vector has other dimensions or numbers that are not finite. None is kept then.
+    async fn keep_vectors(&self, kind: &VectorKind, vectors: Vec<RecordVector>) -> Result<(), StoreError>;
+
+    /// Returns the records whose vectors are nearest to the centre, the nearest first, of those that meet the conditions other than words.
+    /// After them come the records without a current vector that have at least one of the words, the best fit first.
+    async fn nearest(
+        &self,
+        query: &BreadcrumbQuery,
+        centre: &Centre,
+        viewer: &Viewer,
+        now: Timestamp,
+    ) -> Result<FoundBreadcrumbs, StoreError>;
 
     /// Returns the ids that begin with `prefix`, at most `limit`.
     async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError>;

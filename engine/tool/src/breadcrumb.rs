@@ -40,10 +40,12 @@ pub enum BreadcrumbReply {
     Found {
         /// The records.
         records: Vec<Json>,
-        /// Number of records that meet the conditions, with those beyond the limit.
+        /// Number of records found, with those beyond the limit.
         total: u64,
         /// The way that the search was done.
         method: SearchMethod,
+        /// The reason why records were searched by words, if they should have been searched by meaning.
+        warning: Option<String>,
     },
     /// A pass over the schedules of the project was made.
     Ticks {

@@ -293,25 +293,88 @@ pub struct BreadcrumbQuery {
     pub schema_name: Option<String>,
     /// Tags, each of which the record has.
     pub tags: Vec<String>,
+    /// The most neighbours of a search by meaning (default: [`DEFAULT_NEIGHBOURS`]). 0 searches by words. Stores do not read it.
+    pub neighbours: Option<usize>,
     /// The most records.
     pub limit: usize,
 }
+
+/// The number of neighbours that a search by meaning finds unless its query sets another.
+pub const DEFAULT_NEIGHBOURS: usize = 5;
 
 /// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundBreadcrumbs {
     /// The records: the best fit first, or without words the newest.
     pub breadcrumbs: Vec<Breadcrumb>,
-    /// Number of records that meet the conditions, with those beyond the limit.
+    /// Number of records found, with those beyond the limit.
     pub total: u64,
     /// The way that the search was done.
     pub method: SearchMethod,
+    /// The reason why records were searched by words, if they should have been searched by meaning.
+    pub warning: Option<String>,
+}
+
+/// A text of a record for a model that makes vectors of texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddedText {
+    /// The record.
+    pub id: BreadcrumbId,
+    /// The version that has the text.
+    pub version: u64,
+    /// Title, description, tags and context, without the fields that hints exclude.
+    pub text: String,
+}
+
+/// The records that a search would compare and that have no current vector.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unembedded {
+    /// The texts of the newest of them.
+    pub texts: Vec<EmbeddedText>,
+    /// Number of all of them.
+    pub total: u64,
+}
+
+/// The most components of a vector.
+pub const MAX_DIMENSIONS: usize = 8_192;
+
+/// The kind of the vectors that can be compared with each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VectorKind {
+    /// The model that made them, with all that changes its vectors.
+    pub model: String,
+    /// Number of their components.
+    pub dimensions: usize,
+}
+
+/// A vector of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordVector {
+    /// The record.
+    pub id: BreadcrumbId,
+    /// The version that it was made of.
+    pub version: u64,
+    /// Components of a vector of length 1.
+    pub vector: Vec<f32>,
+}
+
+/// The centre of a search by meaning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Centre {
+    /// Kind of the vectors.
+    pub kind: VectorKind,
+    /// The vector of the words of the search, of length 1.
+    pub vector: Vec<f32>,
+    /// The most neighbours.
+    pub neighbours: usize,
 }
 
 /// The way that a search was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMethod {
+    /// By the distance of vectors.
+    Vector,
     /// By the words of the record, ranked.
     Fulltext,
     /// By conditions alone.

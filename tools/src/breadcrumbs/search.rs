@@ -1,4 +1,4 @@
-//! `breadcrumb-search`: finds records by words, schema and tags.
+//! `breadcrumb-search`: finds records by meaning or words, schema and tags.
 
 use baton_macros::tool;
 use baton_tool::{BreadcrumbAsk, BreadcrumbReply, ToolContext, ToolError};
@@ -18,8 +18,11 @@ struct Found {
     /// Number of records in `breadcrumbs`.
     count: usize,
     method: SearchMethod,
-    /// Number of records that meet the conditions.
+    /// Number of records found, with those beyond the limit.
     total: u64,
+    /// The reason why records were searched by words, if they should have been searched by meaning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 /// Finds the records that meet every given condition.
@@ -31,13 +34,15 @@ async fn breadcrumb_search(
     tag: Option<String>,
     tags: Option<Vec<String>>,
     limit: Option<u32>,
+    nn: Option<u32>,
 ) -> Result<Found, ToolError> {
     let tags = tags.unwrap_or_default().into_iter().chain(tag).collect();
     let limit = limit.unwrap_or(DEFAULT_LIMIT) as usize;
-    let query = BreadcrumbQuery { words: query, schema_name, tags, limit };
+    let neighbours = nn.map(|nn| nn as usize);
+    let query = BreadcrumbQuery { words: query, schema_name, tags, neighbours, limit };
     match call.breadcrumbs(BreadcrumbAsk::Search(query), may_read_pii(call)?).await? {
-        BreadcrumbReply::Found { records, total, method } => {
-            Ok(Found { count: records.len(), breadcrumbs: records, method, total })
+        BreadcrumbReply::Found { records, total, method, warning } => {
+            Ok(Found { count: records.len(), breadcrumbs: records, method, total, warning })
         }
         BreadcrumbReply::Written { .. } | BreadcrumbReply::Ticks { .. } => {
             Err(ToolError::new("the shell answered a search with a write"))

@@ -205,19 +205,24 @@ fn look_at_job(
     let is_trusted = Trusted::check(configs, job.folder.as_deref(), None, trust).is_ok();
     let models =
         configs.agents.values().flat_map(|agent| std::iter::once(&agent.model).chain(configs.job.fallbacks(&agent.model)));
-    for name in models {
-        let Some(ModelSpec::Provided(model)) = configs.job.model(name) else { continue };
-        let settings = configs.job.providers.get(&model.provider).cloned();
+    let provided = models.filter_map(|name| match configs.job.model(name) {
+        Some(ModelSpec::Provided(model)) => Some((model.provider, Some(model.model))),
+        Some(ModelSpec::Scripted { .. }) | None => None,
+    });
+    // Some providers do not list their models for embeddings.
+    let embeddings = configs.job.embeddings.iter().map(|embeddings| (embeddings.model.provider.clone(), None));
+    for (provider, model) in provided.chain(embeddings) {
+        let settings = configs.job.providers.get(&provider).cloned();
         let is_foreign = !is_trusted
             && (settings.as_ref().is_some_and(|settings| settings.origin.needs_trust())
-                || environment.leads_to(&model.provider, settings.as_ref()));
-        let known = needed.iter().position(|known| known.provider == model.provider && known.settings == settings);
+                || environment.leads_to(&provider, settings.as_ref()));
+        let known = needed.iter().position(|known| known.provider == provider && known.settings == settings);
         let at = known.unwrap_or_else(|| {
             let untrusted = is_foreign.then(|| shown.clone());
-            needed.push(Needed { provider: model.provider.clone(), settings, models: BTreeSet::new(), untrusted });
+            needed.push(Needed { provider: provider.clone(), settings, models: BTreeSet::new(), untrusted });
             needed.len() - 1
         });
-        needed[at].models.insert(model.model);
+        needed[at].models.extend(model);
     }
     let agents = words::counted(configs.agents.len(), "agent");
     let mut findings = vec![if is_trusted {

@@ -23,6 +23,7 @@ mod listen;
 mod looking;
 mod memories;
 mod models;
+mod neighbours;
 mod outages;
 mod outputs;
 mod persons;

@@ -78,6 +78,19 @@ pub struct ModelsForm {
     /// Connections of providers: known ones, and others that speak the same protocol.
     #[serde(default)]
     pub providers: BTreeMap<String, ProviderSettingsForm>,
+    /// The model that makes vectors of breadcrumbs, for searches by meaning. The texts of the records are sent to its provider.
+    #[serde(default)]
+    pub embeddings: Option<EmbeddingsForm>,
+}
+
+/// The model that makes vectors of texts.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Embeddings")]
+pub struct EmbeddingsForm {
+    /// A model as `PROVIDER:MODEL`, or the name of a model of this file.
+    #[schemars(length(min = 1))]
+    pub model: String,
 }
 
 /// A name for a provider's model.

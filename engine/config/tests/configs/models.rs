@@ -392,3 +392,37 @@ fn a_model_that_a_person_plays_keeps_its_name() {
     let told = files.faults();
     assert!(told.contains("error B0122: the model name \"person\" is reserved"), "{told}");
 }
+
+#[test]
+fn the_persons_embeddings_count_and_a_name_is_one_of_the_same_file() {
+    let of_person =
+        r#"{"models": {"near": {"model": "acme:e", "settings": {"dimensions": 8}}}, "embeddings": {"model": "near"}}"#;
+    let of_job = r#"{"models": {"near": {"model": "local:other"}}, "embeddings": {"model": "local:e"}}"#;
+    let job = || sound().with(Role::Models, "models.json", of_job);
+    let name = |configs: &baton_types::config::Configs| {
+        configs.job.embeddings.as_ref().map(|embeddings| (embeddings.name(), embeddings.origin))
+    };
+    assert_eq!(name(&job().load().unwrap()), Some(("local:e".to_owned(), Origin::Job)));
+    let both = job().with(Role::UserModels, "/home/me/models.json", of_person).load().unwrap();
+    assert_eq!(name(&both), Some(("acme:e".to_owned(), Origin::Person)));
+    assert_eq!(both.job.embeddings.as_ref().unwrap().model.settings["dimensions"], 8);
+    assert_eq!(name(&sound().load().unwrap()), None);
+    for (models, expected) in [
+        (r#"{"embeddings": {"model": "near"}}"#, "the model \"near\" does not name a known provider"),
+        (r#"{"embeddings": {"model": "acm:e"}}"#, "the model \"acm:e\" does not name a known provider"),
+        (r#"{"embeddings": {"modle": "acme:e"}}"#, "did you mean \"model\""),
+        (r#"{"embeddings": "acme:e"}"#, "models.json:1:16"),
+        (r#"{"embeddings": {"model": "mute:e"}, "providers": {"mute": {"like": "mute-maker"}}}"#, "mute-maker"),
+    ] {
+        let shown = sound().with(Role::Models, "models.json", models).faults();
+        assert!(shown.contains(expected), "{models}: {shown}");
+    }
+    let mut rules = rules();
+    rules.embeds = |name| name != "acme";
+    let files = sound().with(Role::Models, "models.json", r#"{"embeddings": {"model": "acme:e"}}"#);
+    let shown = load(&files.sources(), &[&WORD_COUNT], Unconfigured::Refused, &rules).unwrap_err().to_string();
+    assert!(
+        shown.contains("the provider \"acme\" has no models for embeddings") && shown.contains("models.json:1:26"),
+        "{shown}"
+    );
+}

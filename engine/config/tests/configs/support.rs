@@ -201,6 +201,7 @@ pub(crate) fn rules() -> ModelRules<'static> {
         check_script: &check_script,
         providers: &["acme", "local"],
         media: |_| baton_types::config::Media::ALL,
+        embeds: |_| true,
         own_settings: &["messages"],
         boolean_settings: &["calls_in_text"],
         refused_settings: &[("later", "nothing waits")],

@@ -20,7 +20,7 @@ use crate::wire::{Answer, Dialect, Fault, MAX_ANSWER_BYTES, WireError, fault_of}
 const MAX_FAULT_BYTES: usize = 64 << 10;
 
 /// Number of bytes kept of a body, to be shown if it is no answer.
-const MAX_FIRST_BYTES: usize = 4 << 10;
+pub(super) const MAX_FIRST_BYTES: usize = 4 << 10;
 
 /// Number of characters shown of something that is no answer.
 const SHOWN_WORDS: usize = 160;
@@ -141,7 +141,7 @@ impl Client {
     }
 
     /// Makes `request`; returns when an answer begins.
-    async fn send(&self, request: &Request) -> Result<Response, NoAnswer> {
+    pub(super) async fn send(&self, request: &Request) -> Result<Response, NoAnswer> {
         let request = request.try_clone().expect("a body in memory can be sent again");
         match timeout(self.endpoint.timeouts.first_byte, self.http.execute(request)).await {
             Err(_) => Err(NoAnswer::TimedOut { waiting_for: Wait::FirstByte }),
@@ -183,7 +183,7 @@ impl Client {
     }
 
     /// Returns the failure for an answer with another status.
-    async fn refused(&self, mut incoming: Incoming<'_>) -> Result<Failure, NoAnswer> {
+    pub(super) async fn refused(&self, mut incoming: Incoming<'_>) -> Result<Failure, NoAnswer> {
         let (status, retry_after) = (incoming.status, incoming.retry_after);
         let mut body = Vec::new();
         let fault = match incoming.whole(MAX_FAULT_BYTES, &mut body).await {
@@ -237,7 +237,7 @@ impl Client {
     }
 
     /// Returns the failure of a request whose answer, which began with `first`, is broken by `error`.
-    fn broken(&self, error: WireError, incoming: &Incoming<'_>, first: &[u8]) -> Failure {
+    pub(super) fn broken(&self, error: WireError, incoming: &Incoming<'_>, first: &[u8]) -> Failure {
         let provider = self.endpoint.name.clone();
         match error {
             WireError::Fault(fault) => self.fault(None, &fault, None),

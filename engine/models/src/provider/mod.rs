@@ -5,6 +5,7 @@
 
 mod client;
 mod conversations;
+mod embed;
 mod endpoint;
 mod headers;
 mod health;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_types::config::{ProvidedModel, ProviderSettings};
 
+pub use embed::{Embedder, Vectors, embeds};
 pub use endpoint::{Endpoint, Timeouts, runs_here};
 pub use health::{Health, HealthError};
 pub use model::ProviderModel;

@@ -3,6 +3,7 @@
 
 mod bombs;
 mod cassettes;
+mod embeddings;
 mod loud;
 mod results;
 mod secrets;

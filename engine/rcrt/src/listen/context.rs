@@ -58,6 +58,7 @@ async fn contexts(
             words: builder.query.clone(),
             schema_name: builder.schema_name.clone(),
             tags: builder.tags.clone(),
+            neighbours: None,
             limit: builder.limit.unwrap_or(DEFAULT_LIMIT),
         };
         contexts.push((name.clone(), searched(listener, &query, None, viewer).await?));
@@ -82,6 +83,7 @@ async fn fetched(listener: &Listener, selector: &Selector, record: &Breadcrumb, 
         words,
         schema_name: selector.schema_name.clone(),
         tags: selector.all_tags.clone(),
+        neighbours: None,
         limit: if is_exact { limit } else { MOST_READ },
     };
     searched(listener, &query, Some((selector, limit)), viewer).await

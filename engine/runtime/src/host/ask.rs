@@ -52,7 +52,7 @@ fn key_variable<'h>(host: &'h Host, name: &str) -> Option<&'h str> {
 }
 
 /// Returns `message` with other words in place of the variable `name`.
-fn without_word(message: &str, name: &str) -> String {
+pub(super) fn without_word(message: &str, name: &str) -> String {
     let is_of_name = |each: char| each.is_ascii_alphanumeric() || each == '_';
     let mut hidden = String::with_capacity(message.len());
     let mut rest = message;
@@ -70,7 +70,9 @@ async fn asked(host: &Host, ask: ModelAsk) -> Result<ModelReply, ToolError> {
     let model = model(host, &ask.model)?;
     let name = ask.model.clone();
     let request = request(host, ask);
-    let asked = Asked::admitted(host, &request).await?;
+    let settings = request.settings.value().as_object().cloned().unwrap_or_default();
+    let tokens = (request_tokens(&request), output_tokens(&settings));
+    let asked = Asked::admitted(host, &request.model, request.turn, tokens, price(host, &request.model)).await?;
     let answered = AssertUnwindSafe(model.answer(&request, &host.shared.contents)).catch_unwind().await;
     let answered = answered.unwrap_or_else(|panic| Err(ModelError::Panicked { message: panic_message(&*panic) }));
     let turn = match answered {
@@ -98,41 +100,46 @@ async fn asked(host: &Host, ask: ModelAsk) -> Result<ModelReply, ToolError> {
 }
 
 /// A request that the machine has admitted.
-struct Asked<'h> {
+pub(super) struct Asked<'h> {
     host: &'h Host,
     by: CallRequest,
-    price: Option<Price>,
+    pub(super) price: Option<Price>,
     /// Whether the machine knows what it came to.
     is_settled: bool,
 }
 
 impl<'h> Asked<'h> {
-    /// Reserves for `request`: waits while what others may spend leaves no room for it.
-    async fn admitted(host: &'h Host, request: &ModelRequest) -> Result<Self, ToolError> {
-        let by = CallRequest { call: host.caller.call.clone(), request: request.turn };
-        let asked = Self { host, by, price: price(host, &request.model), is_settled: false };
-        let settings = request.settings.value().as_object().cloned().unwrap_or_default();
-        let (input_tokens, output_tokens) = (request_tokens(request), output_tokens(&settings));
+    /// Reserves the tokens of input and output for the call's request of this number to `model`. Waits while what others may spend leaves
+    /// no room for it.
+    pub(super) async fn admitted(
+        host: &'h Host,
+        model: &str,
+        number: u32,
+        (input_tokens, output_tokens): (u64, u64),
+        price: Option<Price>,
+    ) -> Result<Self, ToolError> {
+        let by = CallRequest { call: host.caller.call.clone(), request: number };
+        let asked = Self { host, by, price, is_settled: false };
         let worst_cost = asked.price.as_ref().map(|price| price.worst_case(input_tokens, output_tokens));
         let mut durable = host.durable.clone();
         loop {
             let before = *durable.borrow();
-            let (by, model) = (asked.by.clone(), request.model.clone());
-            let event = Event::CallAsksModel(CallAsk { by, model, input_tokens, output_tokens, worst_cost });
+            let (by, named) = (asked.by.clone(), model.to_owned());
+            let event = Event::CallAsksModel(CallAsk { by, model: named, input_tokens, output_tokens, worst_cost });
             match host.decided(event).await {
                 Ok(()) => return Ok(asked),
                 // Room is made by what others hear, which is an entry.
                 Err(Refusal::NoRoom) => {
                     durable.wait_for(|durable| *durable > before).await.map_err(|_| run_is_over())?;
                 }
-                Err(Refusal::LimitReached { limit }) => return Err(too_much(&request.model, limit, worst_cost)),
+                Err(Refusal::LimitReached { limit }) => return Err(too_much(model, limit, worst_cost)),
                 Err(_) => return Err(run_is_over()),
             }
         }
     }
 
     /// Reports the usage of the request; `None` if it is unknown.
-    fn used(mut self, used: Option<(Usage, Option<Money>)>) {
+    pub(super) fn used(mut self, used: Option<(Usage, Option<Money>)>) {
         self.settle(used);
     }
 
@@ -168,7 +175,7 @@ fn run_is_over() -> ToolError {
 }
 
 /// Returns the price of the model called `name`.
-fn price(host: &Host, name: &str) -> Option<Price> {
+pub(super) fn price(host: &Host, name: &str) -> Option<Price> {
     let shared = &host.shared;
     let table = || shared.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
     prices(&host.configs, Some(name), |name| shared.models.contains_key(name), table)

@@ -14,7 +14,8 @@ use baton_types::time::Timestamp;
 use serde_json::json;
 
 use super::Host;
-use crate::schedules;
+use super::embed::embedder;
+use crate::{neighbours, schedules};
 
 /// Does what a call asks for.
 pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) -> Result<BreadcrumbReply, ToolError> {
@@ -31,8 +32,9 @@ pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) 
             breadcrumbs.change(Update { id, change, expected, by: author.clone(), key, at }).await
         }
         BreadcrumbAsk::Search(query) => {
-            let found = breadcrumbs.search(&query, &author.viewer, at).await.map_err(|error| refused(&error))?;
-            let FoundBreadcrumbs { breadcrumbs: found, total, method } = found;
+            let embedder = embedder(host);
+            let found = neighbours::search(breadcrumbs, &query, &author.viewer, at, &embedder).await;
+            let FoundBreadcrumbs { breadcrumbs: found, total, method, warning } = found.map_err(|error| refused(&error))?;
             let mut views = Views::default();
             let mut records = Vec::new();
             for record in found {
@@ -41,7 +43,7 @@ pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) 
                     records.push(views.of(host, &record).await?);
                 }
             }
-            return Ok(BreadcrumbReply::Found { records, total, method });
+            return Ok(BreadcrumbReply::Found { records, total, method, warning });
         }
         BreadcrumbAsk::PublishTicks => {
             let pass = schedules::publish_ticks(breadcrumbs, at, Some(&host.project)).await.map_err(|error| refused(&error))?;

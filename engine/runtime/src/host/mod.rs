@@ -2,6 +2,7 @@
 
 mod ask;
 mod breadcrumbs;
+mod embed;
 pub(crate) mod inner;
 
 use std::sync::atomic::AtomicU32;

@@ -62,6 +62,7 @@ fn built_in() -> Vec<std::sync::Arc<ToolDefinition>> {
         check_script: &|_| Vec::new(),
         providers: &["p"],
         media: |_| baton_types::config::Media::ALL,
+        embeds: |_| true,
         own_settings: &[],
         boolean_settings: &[],
         refused_settings: &[],

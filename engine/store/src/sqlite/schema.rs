@@ -19,7 +19,7 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
-pub const FORMAT_VERSION: u32 = 12;
+pub const FORMAT_VERSION: u32 = 13;
 
 /// The first format that is read. A file of an earlier format than [`FORMAT_VERSION`] is read as it is, and gets the tables that it lacks
 /// when it is opened for writing.
@@ -31,11 +31,14 @@ pub(super) const BREADCRUMB_TABLES: &str = include_str!("breadcrumbs.sql");
 /// The table of ticks.
 pub(super) const TICK_TABLES: &str = include_str!("ticks.sql");
 
+/// The table of vectors.
+pub(super) const VECTOR_TABLES: &str = include_str!("vectors.sql");
+
 /// The table of triggers.
 pub(super) const TRIGGER_TABLES: &str = include_str!("triggers.sql");
 
 /// The tables that each format added, from [`FIRST_FORMAT`] on.
-const TABLES: [&str; 4] = [include_str!("schema.sql"), BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES];
+const TABLES: [&str; 5] = [include_str!("schema.sql"), BREADCRUMB_TABLES, TICK_TABLES, VECTOR_TABLES, TRIGGER_TABLES];
 
 /// Returns the tables that `format` has and an earlier one lacks; `before` is 0 for an empty file.
 pub(super) fn tables_since(before: u32, format: u32) -> impl Iterator<Item = &'static str> {

@@ -5,6 +5,7 @@ mod every_store;
 
 mod breadcrumb_definitions;
 mod breadcrumb_readers;
+mod breadcrumb_vectors;
 mod breadcrumbs;
 mod breadcrumbs_at_scale;
 mod disk;

@@ -28,7 +28,9 @@ use crate::schema::{CompileSchema, Schema};
 pub use crate::model::Invocation;
 pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence, one_line, tool_prompt};
 pub use configuration::{CONFIG_ID, Configuration, Named};
-pub use model::{IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
+pub use model::{
+    Embeddings, IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided,
+};
 pub use money::{MoneyHolder, MoneyLimit, Place};
 pub use policy::{Accept, Acceptor, Approver, CalleeContext, Join, OnFailure, OnUnknownOutcome, OpenTasks, Retry, TaskAction};
 pub use reach::{Origin, Reach, Target};
@@ -74,6 +76,8 @@ pub struct Job {
     pub media: BTreeMap<String, Media>,
     /// Prices set by the person, by `PROVIDER:MODEL`.
     pub own_prices: BTreeMap<String, Price>,
+    /// The model that makes vectors of breadcrumbs; without one, they are searched by words.
+    pub embeddings: Option<Embeddings>,
     /// The model that summarises texts written by tools.
     pub summary_model: Option<String>,
     /// The time for which a request is retried while its provider is away, unless its model or provider sets another.

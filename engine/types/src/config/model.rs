@@ -57,6 +57,22 @@ pub struct ProvidedModel {
     pub outage: Option<Duration>,
 }
 
+/// The model that makes vectors of texts, for searches by meaning; from a `models.json`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embeddings {
+    /// The model.
+    pub model: ProvidedModel,
+    /// The origin of the choice.
+    pub origin: Origin,
+}
+
+impl Embeddings {
+    /// Returns the model as `PROVIDER:MODEL`.
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.model.provider, self.model.model)
+    }
+}
+
 /// The connection of a provider, from a `models.json`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProviderSettings {

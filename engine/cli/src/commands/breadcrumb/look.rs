@@ -2,12 +2,13 @@
 
 use baton_breadcrumb::{context_for_models, view};
 use baton_rcrt::{Filter, ToolCatalog};
+use baton_runtime::search_breadcrumbs;
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, Sensitivity};
 use baton_types::json::Json;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Desk, desk_with};
+use super::{Desk, desk_with, meaning};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::style;
@@ -21,7 +22,7 @@ const CATALOG: &str = "tool.catalog.v1";
 /// Arguments of `search`.
 #[derive(Debug, Args)]
 pub(super) struct SearchArgs {
-    /// Words of which a record has at least one
+    /// Words: the records nearest to their meaning are found if your models.json has embeddings, else those with at least one of them
     #[arg(value_name = "WORDS")]
     words: Option<String>,
     /// Only records of this schema
@@ -30,6 +31,9 @@ pub(super) struct SearchArgs {
     /// Only records with this tag. May be repeated: a record must have all tags
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
+    /// The most nearest neighbours by meaning, if your models.json has embeddings [default: 5]. 0 searches by words
+    #[arg(long, value_name = "COUNT")]
+    nn: Option<usize>,
     /// The most records, such as 100
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     limit: usize,
@@ -112,22 +116,31 @@ fn print_view(record: &Value, warning: Option<String>, place: &Place) -> Result<
 
 /// Lists the records that meet all conditions.
 pub(super) async fn search(args: SearchArgs, place: &Place) -> Result<Exit, Failure> {
-    let SearchArgs { words, schema, tags, limit } = args;
-    let query = BreadcrumbQuery { words, schema_name: schema, tags, limit };
+    let SearchArgs { words, schema, tags, nn, limit } = args;
+    let query = BreadcrumbQuery { words, schema_name: schema, tags, neighbours: nn, limit };
     let found = match Desk::existing(place)? {
         Some(Desk { store, author }) => {
-            Some(store.breadcrumbs().search(&query, &author.viewer, terminal::now()).await.map_err(Failure::of_store)?)
+            let embedder = if query.words.is_some() && nn != Some(0) { meaning::embedder(place)? } else { Ok(None) };
+            let found = search_breadcrumbs(store.breadcrumbs(), &query, &author.viewer, terminal::now(), &embedder).await;
+            Some(found.map_err(Failure::of_store)?)
         }
         None => None,
     };
-    let (breadcrumbs, total, method) = match found {
-        Some(FoundBreadcrumbs { breadcrumbs, total, method }) => (breadcrumbs, total, Some(method)),
-        None => (Vec::new(), 0, None),
+    let (breadcrumbs, total, method, warning) = match found {
+        Some(FoundBreadcrumbs { breadcrumbs, total, method, warning }) => (breadcrumbs, total, Some(method), warning),
+        None => (Vec::new(), 0, None, None),
     };
     if !place.screen.is_text() {
         let listed: Vec<Value> = breadcrumbs.iter().map(listed).collect();
-        place.screen.json(&json!({"breadcrumbs": listed, "total": total, "method": method}))?;
+        let mut found = json!({"breadcrumbs": listed, "total": total, "method": method});
+        if let Some(warning) = warning {
+            found["warning"] = json!(warning);
+        }
+        place.screen.json(&found)?;
         return Ok(Exit::Done);
+    }
+    if let Some(warning) = warning {
+        place.screen.tell(&text!("{} {warning}", style::faint("warning:")));
     }
     let mut rows = vec![["ID", "VERSION", "UPDATED", "SCHEMA", "TITLE", "TAGS"].map(|title| text!("{title}")).to_vec()];
     rows.extend(breadcrumbs.iter().map(|record| {

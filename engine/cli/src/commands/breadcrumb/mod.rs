@@ -2,6 +2,7 @@
 
 mod import;
 mod look;
+mod meaning;
 mod write;
 
 use std::path::PathBuf;
@@ -44,7 +45,9 @@ enum BreadcrumbVerb {
         full: bool,
     },
     /// List the breadcrumbs that meet all conditions: the best fit first, or without words the newest
-    #[command(after_help = "Example:\n  baton breadcrumb search revenue --schema report.v1 --tag sales")]
+    #[command(
+        after_help = "Examples:\n  baton breadcrumb search revenue --schema report.v1 --tag sales\n  baton breadcrumb search \"what customers complain about\" --nn 10"
+    )]
     Search(look::SearchArgs),
     /// List the versions of a breadcrumb, newest first
     #[command(after_help = "Example:\n  baton breadcrumb history 0198c")]

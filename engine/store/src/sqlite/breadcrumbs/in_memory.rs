@@ -4,14 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use baton_breadcrumb::{BreadcrumbError, Definition};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, Viewer};
+use baton_types::breadcrumb::{
+    Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, Centre, FoundBreadcrumbs, RecordVector, Unembedded, VectorKind, Viewer,
+};
 use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, Transaction};
 
 use super::{Request, perform};
 use crate::inbox::Subscribers;
-use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES};
+use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES, VECTOR_TABLES};
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
 
 /// The records, none at first.
@@ -33,6 +35,7 @@ impl InMemory {
             let opened = Connection::open_in_memory()?;
             opened.execute_batch(BREADCRUMB_TABLES)?;
             opened.execute_batch(TICK_TABLES)?;
+            opened.execute_batch(VECTOR_TABLES)?;
             opened.execute_batch(TRIGGER_TABLES)?;
             *file = Some(opened);
         }
@@ -98,6 +101,30 @@ impl Breadcrumbs for InMemory {
 
     async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError> {
         self.within(|file| super::search(file, query, viewer, now))
+    }
+
+    async fn unembedded(
+        &self,
+        query: &BreadcrumbQuery,
+        kind: &VectorKind,
+        viewer: &Viewer,
+        now: Timestamp,
+    ) -> Result<Unembedded, StoreError> {
+        self.within(|file| super::vectors::unembedded(file, query, kind, viewer, now))
+    }
+
+    async fn keep_vectors(&self, kind: &VectorKind, vectors: Vec<RecordVector>) -> Result<(), StoreError> {
+        self.write_all(&Request::KeepVectors { kind: kind.clone(), vectors }).map(drop)
+    }
+
+    async fn nearest(
+        &self,
+        query: &BreadcrumbQuery,
+        centre: &Centre,
+        viewer: &Viewer,
+        now: Timestamp,
+    ) -> Result<FoundBreadcrumbs, StoreError> {
+        self.within(|file| super::vectors::nearest(file, query, centre, viewer, now))
     }
 
     async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError> {

@@ -9,6 +9,7 @@ mod request;
 mod search;
 mod ticks;
 pub(crate) mod triggers;
+mod vectors;
 mod verify;
 mod write;
 

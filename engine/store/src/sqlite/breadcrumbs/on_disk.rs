@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use baton_breadcrumb::Definition;
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, FoundBreadcrumbs, Viewer};
+use baton_types::breadcrumb::{
+    Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, Centre, FoundBreadcrumbs, RecordVector, Unembedded, VectorKind, Viewer,
+};
 use baton_types::id::{BreadcrumbId, ProjectId};
 use baton_types::time::Timestamp;
 
@@ -67,6 +69,32 @@ impl Breadcrumbs for SqliteStore {
     async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError> {
         let (query, viewer) = (query.clone(), viewer.clone());
         self.readers.read(move |file| super::search(file, &query, &viewer, now)).await
+    }
+
+    async fn unembedded(
+        &self,
+        query: &BreadcrumbQuery,
+        kind: &VectorKind,
+        viewer: &Viewer,
+        now: Timestamp,
+    ) -> Result<Unembedded, StoreError> {
+        let (query, kind, viewer) = (query.clone(), kind.clone(), viewer.clone());
+        self.readers.read(move |file| super::vectors::unembedded(file, &query, &kind, &viewer, now)).await
+    }
+
+    async fn keep_vectors(&self, kind: &VectorKind, vectors: Vec<RecordVector>) -> Result<(), StoreError> {
+        self.write_breadcrumbs(Request::KeepVectors { kind: kind.clone(), vectors }).await.map(drop)
+    }
+
+    async fn nearest(
+        &self,
+        query: &BreadcrumbQuery,
+        centre: &Centre,
+        viewer: &Viewer,
+        now: Timestamp,
+    ) -> Result<FoundBreadcrumbs, StoreError> {
+        let (query, centre, viewer) = (query.clone(), centre.clone(), viewer.clone());
+        self.readers.read(move |file| super::vectors::nearest(file, &query, &centre, &viewer, now)).await
     }
 
     async fn ids(&self, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError> {

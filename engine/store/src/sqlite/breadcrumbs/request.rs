@@ -1,12 +1,12 @@
 //! The requests that write breadcrumbs.
 
 use baton_breadcrumb::BreadcrumbError;
-use baton_types::breadcrumb::Viewer;
+use baton_types::breadcrumb::{RecordVector, VectorKind, Viewer};
 use baton_types::id::BreadcrumbId;
 use baton_types::time::Timestamp;
 use rusqlite::Connection;
 
-use super::{ticks, triggers, write};
+use super::{ticks, triggers, vectors, write};
 use crate::{Creation, Settlement, StoreError, Update, Written};
 
 /// A write.
@@ -24,6 +24,8 @@ pub(crate) enum Request {
     PublishTicks { schedule: BreadcrumbId, at: Timestamp },
     /// See [`crate::Breadcrumbs::settle`].
     Settle(Settlement),
+    /// See [`crate::Breadcrumbs::keep_vectors`].
+    KeepVectors { kind: VectorKind, vectors: Vec<RecordVector> },
 }
 
 impl Request {
@@ -36,12 +38,13 @@ impl Request {
                 of(&update.change.context) + of(&update.change.merge)
             }
             Self::Settle(settlement) => settlement.answer.as_ref().map_or(0, |answer| answer.new.context.text().len()),
+            Self::KeepVectors { kind, vectors } => 4 * kind.dimensions * vectors.len(),
             Self::Read { .. } | Self::PublishTicks { .. } => 0,
         }
     }
 }
 
-/// Performs a write: one version, except for ticks. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
+/// Performs a write: one version, except for ticks and vectors. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
 /// rolled back.
 pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
     let written = match request {
@@ -49,6 +52,7 @@ pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec
         Request::Import(creation, replaces) => write::import(file, creation, *replaces),
         Request::Change(update) => write::change(file, update),
         Request::Read { id, viewer, at } => write::read(file, id, viewer, *at),
+        Request::KeepVectors { kind, vectors } => return vectors::keep(file, kind, vectors),
         Request::PublishTicks { schedule, at } => return ticks::publish(file, schedule, *at),
         Request::Settle(settlement) => return triggers::settle(file, settlement),
     };

@@ -2,7 +2,7 @@
 
 use rusqlite::Transaction;
 
-use super::{BreadcrumbRow, COLUMNS, Totals, has_tables, key_row};
+use super::{BreadcrumbRow, COLUMNS, Totals, has_tables, key_row, vectors};
 use crate::{StoreError, Verification};
 
 /// Checks all rows of breadcrumbs.
@@ -38,7 +38,7 @@ pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification
     if filed as u64 != tags {
         found.findings.push(format!("breadcrumbs have {tags} tags, but {filed} are filed"));
     }
-    Ok(())
+    vectors::verify(file, found)
 }
 
 /// Checks one record; returns the numbers of its versions and of its tags.

@@ -7,7 +7,7 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, triggers, version_checksum};
+use super::{BreadcrumbRow, Totals, definition, index_words, key_row, scoped, triggers, vectors, version_checksum};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 use crate::{Creation, StoreError, Update, Written};
@@ -207,6 +207,7 @@ fn write_version(
         tags.execute(params![tag, number])?;
     }
     index_words(file, number, record, definition)?;
+    vectors::forget(file, number)?;
     let mut totals = Totals::load(file)?;
     totals.versions += 1;
     if let Some(key) = key {
@@ -251,6 +252,7 @@ fn remove(file: &Connection, number: i64) -> Result<(), StoreError> {
     let keys = delete("breadcrumb_keys", "breadcrumb")?;
     delete("breadcrumb_words", "rowid")?;
     delete("breadcrumb_ticks", "breadcrumb")?;
+    vectors::forget(file, number)?;
     delete("breadcrumbs", "breadcrumb")?;
     let Totals { breadcrumbs, versions: all, keys: known } = Totals::load(file)?;
     let less = |number: u64, by: usize| number.saturating_sub(by as u64);
