@@ -61,7 +61,7 @@ impl Desk {
 
     fn listener(&self, engine: &Engine, more: Vec<(Role, String, Value)>) -> Arc<Listener> {
         let read = move |job: &str| Ok(files(job, &more));
-        Listener::new(engine.clone(), ProjectId::new("p"), Box::new(read), Some("m".to_owned()))
+        Listener::new(engine.clone(), ProjectId::new("p"), Box::new(read), Some("m".to_owned()), Ok(None))
     }
 
     /// Listens until `work` is done.

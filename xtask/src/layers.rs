@@ -57,7 +57,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
             "baton-macros",
         ],
     ),
-    ("baton-rcrt", &["baton-types", "baton-breadcrumb", "baton-config", "baton-tool", "baton-store", "baton-runtime"]),
+    ("baton-rcrt", &["baton-types", "baton-breadcrumb", "baton-config", "baton-store", "baton-models", "baton-runtime"]),
     // The program links everything.
     (
         "baton",

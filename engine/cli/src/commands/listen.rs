@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use futures_util::FutureExt;
 use serde_json::json;
 
-use crate::app::{builder, report_tending, run_failure};
+use crate::app::{builder, embedder, report_tending, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &ListenArgs, place: &Place) -> Result<Exit, Failur
         read.map(|(sources, folder)| ProjectFiles { sources, folder })
     };
     let model = args.script.as_ref().map(|_| RUN_SCRIPT.to_owned()).or_else(|| args.model.clone());
-    let listener = Listener::new(engine.clone(), project, Box::new(read_project), model);
+    let listener = Listener::new(engine.clone(), project, Box::new(read_project), model, embedder(place)?);
     for (agent, fault) in listener.faults().await.map_err(Failure::of_store)? {
         let what = text!("the agent {agent} cannot start; its triggers wait until this is mended: {}", Text::block(&fault));
         place.screen.tell(&text!("{} {}", style::bad("warning:"), what));

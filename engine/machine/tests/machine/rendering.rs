@@ -14,7 +14,7 @@ use baton_types::event::Outcome;
 use baton_types::id::{ContentHash, TaskId};
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role, contents_of, message_blocks, part_block};
-use baton_types::model::{ModelRequest, ModelTurn};
+use baton_types::model::{ModelRequest, ModelTurn, SystemPrompt};
 use baton_types::path::DocumentPath;
 use baton_types::time::Timestamp;
 use serde_json::{Value, json};
@@ -485,7 +485,7 @@ fn what_waits_for_the_next_request_weighs_too() {
     };
     let begun = |task: &str, agent: &str| {
         let (agent, documents) = (&sim.configs.agents[agent], sim.run.documents());
-        let (created, system) = (created(task), Arc::from(""));
+        let (created, system) = (created(task), SystemPrompt::default());
         Transcript::new(TranscriptStart { agent, system, created, asker: None, documents, earlier: None })
     };
     assert!(begun("0/1.1", "child").weight() > 4_000, "the request");

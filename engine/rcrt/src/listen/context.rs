@@ -1,7 +1,7 @@
 //! The request of an agent that a record starts: `Process: {json}` (seed 003), and the records that its selectors and builders give it.
 
 use baton_breadcrumb::{AgentDefinition, CATALOG_SCHEMA, FetchMethod, Selector, view};
-use baton_runtime::InitialDocument;
+use baton_runtime::{InitialDocument, search_breadcrumbs};
 use baton_store::StoreError;
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, Viewer};
 use baton_types::path::DocumentPath;
@@ -83,7 +83,7 @@ async fn fetched(listener: &Listener, selector: &Selector, record: &Breadcrumb, 
         words,
         schema_name: selector.schema_name.clone(),
         tags: selector.all_tags.clone(),
-        neighbours: None,
+        neighbours: Some(limit),
         limit: if is_exact { limit } else { MOST_READ },
     };
     searched(listener, &query, Some((selector, limit)), viewer).await
@@ -104,7 +104,11 @@ async fn searched(
     selector: Option<(&Selector, usize)>,
     viewer: &Viewer,
 ) -> Result<Value, NoRun> {
-    let found = listener.store().breadcrumbs().search(query, viewer, listener.engine.now()).await?;
+    let breadcrumbs = listener.store().breadcrumbs();
+    let found = search_breadcrumbs(breadcrumbs, query, viewer, listener.engine.now(), &listener.embedder).await?;
+    if let Some(warning) = &found.warning {
+        tracing::warn!("{warning}");
+    }
     let mut views = Vec::new();
     for record in &found.breadcrumbs {
         let is_selected = selector.is_none_or(|(selector, _)| selector.matches(record, &record.context.value()));

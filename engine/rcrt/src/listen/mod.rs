@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use baton_breadcrumb::{Handler, Trigger, TriggerState};
 use baton_config::Sources;
+use baton_models::Embedder;
 use baton_runtime::{
     Engine, FollowUp, Holder, InitialDocument, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, Tended, run_id_of,
 };
@@ -61,6 +62,8 @@ pub struct Listener {
     read_project: ReadProject,
     /// The model that answers for all agents, if there is one.
     model: Option<String>,
+    /// Makes the vectors of searches by meaning; see [`baton_runtime::search_breadcrumbs`].
+    embedder: Result<Option<Embedder>, String>,
 }
 
 /// What a listener did with a trigger.
@@ -128,8 +131,14 @@ impl From<StoreError> for NoRun {
 
 impl Listener {
     /// Returns a listener for the triggers of `project`, whose files `read_project` reads.
-    pub fn new(engine: Engine, project: ProjectId, read_project: ReadProject, model: Option<String>) -> Arc<Self> {
-        Arc::new(Self { engine, project, read_project, model })
+    pub fn new(
+        engine: Engine,
+        project: ProjectId,
+        read_project: ReadProject,
+        model: Option<String>,
+        embedder: Result<Option<Embedder>, String>,
+    ) -> Arc<Self> {
+        Arc::new(Self { engine, project, read_project, model, embedder })
     }
 
     /// Returns the faults of the agents of the project, with their names. Their triggers wait until the faults are mended.

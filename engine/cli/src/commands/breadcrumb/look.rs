@@ -8,7 +8,8 @@ use baton_types::json::Json;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Desk, desk_with, meaning};
+use super::{Desk, desk_with};
+use crate::app::embedder;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::style;
@@ -120,7 +121,7 @@ pub(super) async fn search(args: SearchArgs, place: &Place) -> Result<Exit, Fail
     let query = BreadcrumbQuery { words, schema_name: schema, tags, neighbours: nn, limit };
     let found = match Desk::existing(place)? {
         Some(Desk { store, author }) => {
-            let embedder = if query.words.is_some() && nn != Some(0) { meaning::embedder(place)? } else { Ok(None) };
+            let embedder = if query.words.is_some() && nn != Some(0) { embedder(place)? } else { Ok(None) };
             let found = search_breadcrumbs(store.breadcrumbs(), &query, &author.viewer, terminal::now(), &embedder).await;
             Some(found.map_err(Failure::of_store)?)
         }

@@ -2,7 +2,6 @@
 
 mod import;
 mod look;
-mod meaning;
 mod write;
 
 use std::path::PathBuf;

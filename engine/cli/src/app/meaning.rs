@@ -17,7 +17,7 @@ use crate::trust::{Manner, PersonsTrust};
 /// Returns the model; `Ok(None)` if the person has none, and the reason if it cannot be asked.
 ///
 /// The project's `.env` may set its key and its address only as far as the person trusts that file.
-pub(super) fn embedder(place: &Place) -> Result<Result<Option<Embedder>, String>, Failure> {
+pub(crate) fn embedder(place: &Place) -> Result<Result<Option<Embedder>, String>, Failure> {
     let Some((path, content)) = environment::user_models()? else { return Ok(Ok(None)) };
     let mut sources = Sources::default();
     sources.add_from(Origin::Person, Role::UserModels, path, content);
