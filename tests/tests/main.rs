@@ -3,6 +3,7 @@
 mod acceptance;
 mod background;
 mod breadcrumbs;
+mod browser;
 mod budgets;
 mod configs;
 mod configurations;

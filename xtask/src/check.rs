@@ -46,7 +46,7 @@ fn instructions() -> anyhow::Result<()> {
 }
 
 /// Runs Debian's package manager, as root or by `sudo`.
-fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
     let run = |program: &str, before: &[&str]| {
         let mut command = Command::new(program);
         command.args(before).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());

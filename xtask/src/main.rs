@@ -3,6 +3,7 @@
 
 mod architecture;
 mod bench;
+mod browser;
 mod check;
 mod crash;
 mod dependencies;

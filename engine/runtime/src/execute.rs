@@ -9,7 +9,9 @@ use std::time::Duration;
 use baton_models::{ModelError, Secrets};
 use baton_store::failpoint;
 use baton_tool::measure::measure;
-use baton_tool::{Caller, CollectedEffects, PendingWrite, ToolContext, ToolError, ToolErrorKind, ToolFunction, long_output};
+use baton_tool::{
+    Caller, CollectedEffects, PendingWrite, RunScope, ToolContext, ToolError, ToolErrorKind, ToolFunction, long_output,
+};
 use baton_types::call::{CallError, CallStatus, ErrorCode, Suspension};
 use baton_types::config::{Configs, ExecSpec, Executor, RUN_SCRIPT, Tool};
 use baton_types::document::{Content, ContentFacts, Documents, Write};
@@ -66,6 +68,8 @@ pub(crate) struct Execution {
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Tracks the ends of commands that are stopped.
     pub(crate) endings: TaskTracker,
+    /// The values that tools keep for the run.
+    pub(crate) scope: Arc<RunScope>,
     /// The last entry that is durable.
     pub(crate) durable: watch::Receiver<u64>,
     /// Calls of the code; `None` if its config allows it none.
@@ -136,6 +140,7 @@ impl Execution {
         // Runs by a script have no summaries: it has answers for calls alone.
         let can_summarise = |name: &String| self.models.contains_key(name) && !self.models.contains_key(RUN_SCRIPT);
         let summary_model = self.configs.job.summary_model.clone().filter(can_summarise);
+        let endings = Endings { tracker: self.endings, grace: shared.command_grace };
         let host = Host {
             shared: Arc::clone(&shared),
             caller: self.caller.clone(),
@@ -152,6 +157,8 @@ impl Execution {
             models: self.models,
             asked: AtomicU32::new(0),
             inner: self.inner.clone(),
+            scope: self.scope,
+            endings: endings.clone(),
             given_secrets: Arc::clone(&given_secrets),
             run_error,
         };
@@ -192,7 +199,7 @@ impl Execution {
                     folder: self.folder.as_deref(),
                     variable: &given,
                     makes_calls: inner.is_some(),
-                    endings: Endings { tracker: self.endings, grace: shared.command_grace },
+                    endings,
                     signs: signs.as_ref(),
                 };
                 let command = driven(inner, Box::pin(crate::exec::run(&context, exec, &self.input)));

@@ -1,5 +1,8 @@
 //! The context of one call: the workspace as it was when the call began, and the shell's services.
 
+use std::io;
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +18,7 @@ use crate::breadcrumb::{BreadcrumbAsk, BreadcrumbReply};
 use crate::error::{ToolError, ToolErrorKind, parse_path};
 use crate::host::{RecallScope, RecalledCall, ToolHost};
 use crate::measure::{check_declared, measure};
+use crate::scope::RunProgram;
 
 /// Caller of a function, for [`ToolContext::new`].
 #[derive(Clone, Debug)]
@@ -345,6 +349,25 @@ impl ToolContext {
             .await;
         let value = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         value.ok_or_else(|| ToolError::new("the tool's code panicked"))
+    }
+
+    /// Returns the value of type `T` that the calls of this run share, such as a connection. It is made with its default by the first
+    /// call that asks for it. It is dropped when this process stops proceeding with the run, so the next process begins with a new one.
+    pub fn run_value<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.host.run_scope().value()
+    }
+
+    /// Starts `program`, which may outlive this call if its handle is kept in a [`run_value`](Self::run_value). It ends with all its
+    /// processes when the handle is dropped, and when the engine is killed.
+    ///
+    /// The program works in a fresh private folder. Its environment has `PATH`, `LANG` and what the engine needs to find its processes.
+    /// `arrange` adds arguments and variables.
+    ///
+    /// # Errors
+    ///
+    /// If the program cannot be started, or there are no processes here, as in a test of a single function.
+    pub fn start_program(&self, program: &str, arrange: impl FnOnce(&Path, &mut Command) + Send) -> io::Result<RunProgram> {
+        self.host.start_program(program, Box::new(arrange))
     }
 
     /// Takes what the function did; called once, by the shell.

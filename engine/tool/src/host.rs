@@ -1,6 +1,7 @@
 //! The services of the shell that a running function may use.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use baton_types::time::Timestamp;
 use crate::ask::{ModelAsk, ModelReply};
 use crate::breadcrumb::{BreadcrumbAsk, BreadcrumbReply};
 use crate::error::ToolError;
+use crate::scope::{Arrange, RunProgram, RunScope};
 
 /// A boxed future, so that functions and hosts can be used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -58,6 +60,15 @@ pub trait ToolHost: Send + Sync {
     fn check_ahead(&self, calls: Vec<ModelCall>) -> BoxFuture<'_, Result<(), ToolError>> {
         drop(calls);
         Box::pin(std::future::ready(Ok(())))
+    }
+    /// Returns the values that tools keep for the run.
+    fn run_scope(&self) -> Arc<RunScope> {
+        Arc::default()
+    }
+    /// Starts `program` for the run, with the changes that `arrange` makes to its command.
+    fn start_program(&self, program: &str, arrange: Arrange<'_>) -> io::Result<RunProgram> {
+        drop((program, arrange));
+        Err(io::Error::new(io::ErrorKind::Unsupported, "programs cannot be started here"))
     }
     /// Runs work that would hold up other tasks on a thread of its own.
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()>;

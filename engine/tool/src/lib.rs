@@ -14,6 +14,7 @@ mod function;
 mod host;
 pub mod long_output;
 pub mod measure;
+mod scope;
 pub mod signature;
 pub mod testing;
 
@@ -26,6 +27,7 @@ pub use function::{
     PreviewText, ToolFunction, ToolPreview, from_input, registered_functions, registered_preview, schema_of, to_output,
 };
 pub use host::{BoxFuture, RecallScope, RecalledCall, ToolHost};
+pub use scope::{Arrange, RunProgram, RunScope};
 
 /// Items for the code that `#[tool]` writes; not for use by hand.
 #[doc(hidden)]

@@ -27,6 +27,7 @@ use crate::context::{Caller, ToolContext};
 use crate::error::ToolError;
 use crate::host::{BoxFuture, RecallScope, RecalledCall, ToolHost};
 use crate::measure::measure;
+use crate::scope::RunScope;
 
 /// When a test's time begins: 2026-01-01T00:00:00Z.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
@@ -206,6 +207,7 @@ struct StillHost {
     calls: Option<StillCalls>,
     cancelled: AtomicBool,
     now: Mutex<Timestamp>,
+    scope: Arc<RunScope>,
 }
 
 impl Default for StillHost {
@@ -219,6 +221,7 @@ impl Default for StillHost {
             calls: None,
             cancelled: AtomicBool::new(false),
             now: Mutex::new(START),
+            scope: Arc::default(),
         }
     }
 }
@@ -294,6 +297,10 @@ impl ToolHost for StillHost {
             }
             result.map_or(Poll::Pending, |result| Poll::Ready(Ok(Arc::new(result))))
         }))
+    }
+
+    fn run_scope(&self) -> Arc<RunScope> {
+        Arc::clone(&self.scope)
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

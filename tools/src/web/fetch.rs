@@ -286,27 +286,37 @@ impl Fetcher {
 
     /// Judges `url` and every address of its host, and lets the client see these and no others.
     async fn look_at(&mut self, url: &Url) -> Result<(), FetchError> {
-        guard::check(url, &self.allowed)?;
-        if guard::literal(url).is_some() {
-            return Ok(());
-        }
-        let host = host_of(url);
-        let looked_up = timeout(self.bounds.connect, self.resolver.addresses(&host)).await;
-        let addresses = match looked_up {
-            Err(_) => Err("the name was not resolved in time".to_owned()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Ok(Ok(addresses)) if addresses.is_empty() => Err("the lookup returned no address".to_owned()),
-            Ok(Ok(addresses)) => Ok(addresses),
-        };
-        let addresses = addresses.map_err(|reason| Refusal::NoAddress { host: host.clone(), reason })?;
-        if !self.allowed.names(url) {
-            guard::vet(&host, &addresses)?;
-        }
+        let addresses = vetted(url, &self.allowed, &*self.resolver, self.bounds.connect).await?;
         let mut vetted = self.vetted.0.lock().unwrap_or_else(PoisonError::into_inner);
         vetted.clear();
-        vetted.insert(host, addresses);
+        vetted.insert(host_of(url), addresses);
         Ok(())
     }
+}
+
+/// Returns the addresses to which a connection for `url` may go: those of its host, each of them judged. `limit` is the time for the lookup.
+pub(super) async fn vetted(
+    url: &Url,
+    allowed: &Allowed,
+    resolver: &dyn Resolver,
+    limit: Duration,
+) -> Result<Vec<IpAddr>, Refusal> {
+    guard::check(url, allowed)?;
+    if let Some(address) = guard::literal(url) {
+        return Ok(vec![address]);
+    }
+    let host = host_of(url);
+    let addresses = match timeout(limit, resolver.addresses(&host)).await {
+        Err(_) => Err("the name was not resolved in time".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(addresses)) if addresses.is_empty() => Err("the lookup returned no address".to_owned()),
+        Ok(Ok(addresses)) => Ok(addresses),
+    };
+    let addresses = addresses.map_err(|reason| Refusal::NoAddress { host: host.clone(), reason })?;
+    if !allowed.names(url) {
+        guard::vet(&host, &addresses)?;
+    }
+    Ok(addresses)
 }
 
 /// Returns the target of a redirect from `url`, if it may be followed.

@@ -4,6 +4,7 @@
 //! of bounded size; what comes back is hostile text, and is written into documents that say so.
 
 mod body;
+mod browser;
 mod engines;
 mod fetch;
 mod guard;

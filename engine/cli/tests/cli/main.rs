@@ -3,6 +3,7 @@
 mod answers;
 mod approvals;
 mod breadcrumbs;
+mod browser;
 mod catalogs;
 mod conversations;
 mod crates;

@@ -87,7 +87,7 @@ fn a_newline_at_the_end_of_a_prompt_is_no_part_of_it() {
         [("You lead.", "You lead."), ("You lead.\n", "You lead."), ("{{ job.id }}\n", "demo"), ("a\n\nb\n\n", "a\n\nb\n")]
     {
         let configs = sound().with(Role::Prompt, "prompts/lead.md", written).load().expect("it is sound");
-        assert_eq!(*render_prompt(&configs, &configs.agents["lead"], &BTreeMap::new()).expect("it renders"), rendered);
+        assert_eq!(&*render_prompt(&configs, &configs.agents["lead"], &BTreeMap::new()).expect("it renders"), rendered);
     }
 }
 

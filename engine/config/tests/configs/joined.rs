@@ -168,8 +168,8 @@ fn prompts_and_requests_render_strictly_with_the_inputs() {
     let configs = sound().load().unwrap();
     let inputs = check_inputs(&configs.job, &BTreeMap::new()).unwrap();
     assert_eq!(render_request(&configs, &inputs).unwrap(), "Count the words of 2024.");
-    assert_eq!(*render_prompt(&configs, &configs.agents["counter"], &inputs).unwrap(), "You are counter. The year is 2024.");
-    assert_eq!(*render_prompt(&configs, &configs.agents["lead"], &inputs).unwrap(), "You lead counter lead in demo.");
+    assert_eq!(&*render_prompt(&configs, &configs.agents["counter"], &inputs).unwrap(), "You are counter. The year is 2024.");
+    assert_eq!(&*render_prompt(&configs, &configs.agents["lead"], &inputs).unwrap(), "You lead counter lead in demo.");
     assert!(render_request(&configs, &BTreeMap::new()).unwrap_err().to_string().contains("line 1"));
     let hostile = BTreeMap::from([("year".to_owned(), json!("{{ job.id }}"))]);
     assert_eq!(render_request(&configs, &hostile).unwrap(), "Count the words of {{ job.id }}.");

@@ -15,7 +15,7 @@ use baton_machine::{OpenCall, Task};
 use baton_models::universal::Universal;
 use baton_models::{Attempt, ModelError};
 use baton_store::{StoreError, failpoint};
-use baton_tool::Caller;
+use baton_tool::{Caller, RunScope};
 use baton_types::call::{CallError, CallResult, ErrorCode};
 use baton_types::config::{EffectClass, Executor, Invocation};
 use baton_types::event::{Effect, Event};
@@ -64,6 +64,8 @@ pub(crate) struct Work {
     inner: FxHashMap<CallId, CancellationToken>,
     /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
     pub(crate) unrepeatable: FxHashMap<CallId, TaskId>,
+    /// The values that tools keep for the run.
+    scope: Arc<RunScope>,
     /// Whether no further step shall be taken.
     pub(crate) stopping: bool,
     /// Whether the run is due at once if it stops in the middle of its work.
@@ -178,6 +180,8 @@ impl Work {
             running.token.cancel();
         }
         self.code.clear();
+        // Programs among the values end like commands: `running` tracks their ends.
+        self.scope.end();
         self.running.close();
         if tokio::time::timeout(command_grace + END_GRACE, self.running.wait()).await.is_err() {
             tracing::warn!(calls = self.running.len(), "calls still block their threads and were abandoned");
@@ -355,6 +359,7 @@ impl Actor {
             progress: self.progress.clone(),
             mailbox: self.sender.clone(),
             endings: self.work.running.clone(),
+            scope: Arc::clone(&self.work.scope),
             durable: self.durable.subscribe(),
             inner,
         };

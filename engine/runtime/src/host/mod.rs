@@ -4,7 +4,9 @@ mod ask;
 mod breadcrumbs;
 mod embed;
 pub(crate) mod inner;
+mod program;
 
+use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -12,7 +14,8 @@ use std::time::Duration;
 use baton_models::{ModelError, Secrets, secret_of_variable};
 use baton_store::LoggedCall;
 use baton_tool::{
-    BoxFuture, BreadcrumbAsk, BreadcrumbReply, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost,
+    Arrange, BoxFuture, BreadcrumbAsk, BreadcrumbReply, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, RunProgram,
+    RunScope, ToolError, ToolHost,
 };
 use baton_types::call::{CallResult, ModelCall};
 use baton_types::config::{Configs, Executor, Tool};
@@ -28,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::inner::InnerCalls;
 use crate::handle::{Message, Progress};
+use crate::processes::Endings;
 use crate::services::{Models, Services};
 use crate::signs::SignsOfLife;
 
@@ -60,6 +64,10 @@ pub(crate) struct Host {
     pub(crate) asked: AtomicU32,
     /// Calls of the code; `None` if its config allows it none.
     pub(crate) inner: Option<Arc<InnerCalls>>,
+    /// The values that tools keep for the run.
+    pub(crate) scope: Arc<RunScope>,
+    /// Settings for the end of programs that the call starts.
+    pub(crate) endings: Endings,
     /// The secrets that the call was given, which nothing that it brings back may repeat.
     pub(crate) given_secrets: Arc<Mutex<Secrets>>,
     /// Error that must end the run if the call met it, instead of being an ordinary tool error.
@@ -180,6 +188,14 @@ impl ToolHost for Host {
 
     fn check_ahead(&self, calls: Vec<ModelCall>) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(inner::check_ahead(self, calls))
+    }
+
+    fn run_scope(&self) -> Arc<RunScope> {
+        Arc::clone(&self.scope)
+    }
+
+    fn start_program(&self, program: &str, arrange: Arrange<'_>) -> io::Result<RunProgram> {
+        program::start(self, program, arrange)
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

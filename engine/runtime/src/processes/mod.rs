@@ -16,6 +16,7 @@ mod strays;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -142,6 +143,14 @@ impl Processes {
     pub(crate) fn pipes(&mut self) -> (Option<ChildStdin>, Option<&mut ChildStdout>, Option<&mut ChildStderr>) {
         let child = &mut self.started().child;
         (child.stdin.take(), child.stdout.as_mut(), child.stderr.as_mut())
+    }
+
+    /// Takes its three pipes, for a program that somebody else talks to. `None` if one of them was taken before.
+    pub(crate) fn take_pipes(&mut self) -> io::Result<Option<[OwnedFd; 3]>> {
+        let child = &mut self.started().child;
+        let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = taken else { return Ok(None) };
+        Ok(Some([stdin.into_owned_fd()?, stdout.into_owned_fd()?, stderr.into_owned_fd()?]))
     }
 
     /// Returns all processes of the command.

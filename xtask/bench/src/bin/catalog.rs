@@ -1,7 +1,6 @@
 //! Tokens of the catalog of seed 001's 15 tools, and of the first request of a job with them: `cargo xtask bench --catalog`.
 //!
-//! Tokens are counted by the tokenizer `o200k_base` of `OpenAI`. Tools without a built-in config have one in `xtask/bench/catalog/`. The
-//! requests are the bytes that a server receives from the engine.
+//! Tokens are counted by the tokenizer `o200k_base` of `OpenAI`. The requests are the bytes that a server receives from the engine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +15,7 @@ use baton_runtime::{Engine, LoadedJob, RunOutcome, StartOptions};
 use baton_store::MemoryStore;
 use baton_tool::registered_functions;
 use baton_tools as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tiktoken_rs::CoreBPE;
 
 /// The tools of seed 001's catalog, in its order.
@@ -106,21 +105,11 @@ fn catalog() -> anyhow::Result<ToolCatalog> {
     ToolCatalog::of(tools.values(), &Filter::default()).map_err(|missing| anyhow!("{missing:?}"))
 }
 
-/// Returns the place and the text of the config of a tool: the built-in one, or the one of this benchmark.
+/// Returns the place and the text of the config of a built-in tool.
 fn config(name: &str) -> anyhow::Result<(String, String)> {
-    let own = place("xtask/bench/catalog", name);
-    match std::fs::read_to_string(root().join(place("tool-configs", name))) {
-        Ok(_) if root().join(&own).exists() => bail!("{name} is a built-in tool; remove {own}"),
-        Ok(text) => Ok((place("tool-configs", name), text)),
-        Err(_) => {
-            let text = std::fs::read_to_string(root().join(&own)).with_context(|| format!("{own} cannot be read"))?;
-            Ok((place("tool-configs", name), text))
-        }
-    }
-}
-
-fn place(folder: &str, name: &str) -> String {
-    format!("{folder}/{name}.json")
+    let place = format!("tool-configs/{name}.json");
+    let text = std::fs::read_to_string(root().join(&place)).with_context(|| format!("{place} cannot be read"))?;
+    Ok((place, text))
 }
 
 fn root() -> PathBuf {
@@ -140,7 +129,7 @@ async fn first_request(invocation: &str, catalog: &str) -> anyhow::Result<String
     tokio::task::spawn_blocking(|| received.join()).await?.map_err(|_| anyhow!("the server failed"))?
 }
 
-/// Returns the job: one agent with the 15 tools. The tools without a function are commands here, and none is called.
+/// Returns the job: one agent with the 15 tools. None of them is called.
 fn job(invocation: &str, catalog: &str, address: &str) -> anyhow::Result<LoadedJob> {
     let mut sources = Sources::new("");
     let job = json!({
@@ -159,11 +148,7 @@ fn job(invocation: &str, catalog: &str, address: &str) -> anyhow::Result<LoadedJ
     let functions: Vec<_> = registered_functions();
     for name in TOOLS {
         let (path, text) = config(name)?;
-        let mut config: Value = serde_json::from_str(&text)?;
-        if !functions.iter().any(|function| function.id == name) {
-            config["exec"] = json!({"command": ["true"]});
-        }
-        sources.add(Role::BuiltinTool, path, config.to_string());
+        sources.add(Role::BuiltinTool, path, text);
     }
     let describe = "tool-configs/describe_tools.json";
     sources.add(Role::BuiltinTool, describe, std::fs::read_to_string(root().join(describe))?);
