@@ -59,7 +59,7 @@ impl Desk {
         builder.project_of(|_| Some(ProjectId::new("p"))).model("m", Arc::clone(model)).build().unwrap()
     }
 
-    fn listener(&self, engine: &Engine, more: Vec<(Role, String, Value)>) -> Arc<Listener> {
+    fn listener(engine: &Engine, more: Vec<(Role, String, Value)>) -> Arc<Listener> {
         let read = move |job: &str| Ok(files(job, &more));
         Listener::new(engine.clone(), ProjectId::new("p"), Box::new(read), Some("m".to_owned()), Ok(None))
     }
@@ -67,7 +67,7 @@ impl Desk {
     /// Listens until `work` is done.
     async fn listen_with(&self, model: &Arc<dyn Model>, more: Vec<(Role, String, Value)>, work: impl Future<Output = ()>) {
         let engine = self.engine(model);
-        let listener = self.listener(&engine, more);
+        let listener = Self::listener(&engine, more);
         let report = |heard: &Heard| {
             // Shown if the test fails.
             eprintln!("{heard:?}");
@@ -81,7 +81,7 @@ impl Desk {
     async fn reported(&self, count: usize) {
         let mut changed = self.changed.subscribe();
         let enough = changed.wait_for(|heard| *heard >= count);
-        tokio::time::timeout(Duration::from_secs(60), enough).await.expect("in time").unwrap();
+        tokio::time::timeout(Duration::from_mins(1), enough).await.expect("in time").unwrap();
     }
 
     /// Listens until `count` outcomes were reported.
@@ -137,9 +137,7 @@ impl Desk {
 fn texts(request: &ModelRequest, speaker: Speaker) -> Vec<String> {
     let of_speaker = request.messages.iter().filter(|message| message.role == speaker);
     let parts = of_speaker.flat_map(|message| &message.parts);
-    parts
-        .filter_map(|part| if let Part::Request(text) | Part::Text(text) = part { Some(text.to_string()) } else { None })
-        .collect()
+    parts.filter_map(|part| if let Part::Request(text) | Part::Text(text) = part { Some(text.clone()) } else { None }).collect()
 }
 
 fn answering(text: &'static str) -> Arc<dyn Model> {
@@ -245,7 +243,7 @@ async fn the_records_of_a_session_are_handled_in_order_and_continue_it() {
         let conversations = conversations.lock().unwrap();
         let lengths: Vec<usize> = conversations.iter().filter(of_session).map(Vec::len).collect();
         assert_eq!(lengths, [1, 2, 3, 4, 5, 6], "each continues the one before");
-        let last = conversations.iter().filter(of_session).next_back().unwrap();
+        let last = conversations.iter().rfind(of_session).unwrap();
         let expected: Vec<String> = (0..6).map(|n| format!("m{:02}", 2 * n + session)).collect();
         assert!(last.iter().zip(&expected).all(|(said, id)| said.contains(&format!("\"content\":\"{id}\""))), "{last:?}");
     }
@@ -451,7 +449,7 @@ async fn a_trigger_of_a_faulty_agent_waits_until_it_is_mended() {
     desk.agent("sound", json!({})).await;
     desk.message("hello", &[]).await;
     let engine = desk.engine(&answering("Done."));
-    let faults = desk.listener(&engine, Vec::new()).faults().await.unwrap();
+    let faults = Desk::listener(&engine, Vec::new()).faults().await.unwrap();
     assert_eq!(faults.len(), 1);
     assert!(faults[0].0.starts_with("bot") && faults[0].1.contains("no_such_tool"), "{faults:?}");
     desk.listen(&answering("Done."), 2).await;

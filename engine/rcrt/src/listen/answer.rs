@@ -112,7 +112,7 @@ fn creation(
 
 fn tool_response(record: &Breadcrumb, result: &CallResult, took_ms: Option<u64>) -> NewBreadcrumb {
     let request = Request::read(record).ok();
-    let id = request.as_ref().and_then(|request| request.request_id.clone()).unwrap_or_else(|| record.id.to_string());
+    let id = request.as_ref().and_then(|request| request.id.clone()).unwrap_or_else(|| record.id.to_string());
     let tool = request.map(|request| request.tool).unwrap_or_default();
     let mut context = Map::new();
     let mut put = |key: &str, value: Value| _ = context.insert(key.to_owned(), value);

@@ -34,7 +34,7 @@ pub(super) struct Request {
     #[serde(default)]
     input: Option<Value>,
     #[serde(default, rename = "requestId", alias = "request_id")]
-    pub(super) request_id: Option<String>,
+    pub(super) id: Option<String>,
     #[serde(default)]
     config_id: Option<String>,
 }

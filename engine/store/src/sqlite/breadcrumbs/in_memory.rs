@@ -48,9 +48,11 @@ impl InMemory {
 
     /// Lets `run`, which is about to begin, handle a trigger.
     pub(crate) fn start(&self, trigger: u64, run: &RunId) -> Result<(), StoreError> {
-        self.within(|file| match super::triggers::waits(file, trigger)? {
-            true => super::triggers::start(file, trigger, run),
-            false => Err(StoreError::TriggerTaken(trigger)),
+        self.within(|file| {
+            if !super::triggers::waits(file, trigger)? {
+                return Err(StoreError::TriggerTaken(trigger));
+            }
+            super::triggers::start(file, trigger, run)
         })
     }
 

@@ -7,6 +7,7 @@ mod in_memory;
 mod on_disk;
 mod request;
 mod search;
+mod settle;
 mod ticks;
 pub(crate) mod triggers;
 mod vectors;

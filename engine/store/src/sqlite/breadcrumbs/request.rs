@@ -6,7 +6,7 @@ use baton_types::id::BreadcrumbId;
 use baton_types::time::Timestamp;
 use rusqlite::Connection;
 
-use super::{ticks, triggers, vectors, write};
+use super::{settle, ticks, vectors, write};
 use crate::{Creation, Settlement, StoreError, Update, Written};
 
 /// A write.
@@ -54,7 +54,7 @@ pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec
         Request::Read { id, viewer, at } => write::read(file, id, viewer, *at),
         Request::KeepVectors { kind, vectors } => return vectors::keep(file, kind, vectors),
         Request::PublishTicks { schedule, at } => return ticks::publish(file, schedule, *at),
-        Request::Settle(settlement) => return triggers::settle(file, settlement),
+        Request::Settle(settlement) => return settle::settle(file, settlement),
     };
     written.map(|written| written.map(|written| vec![written]))
 }

@@ -1,18 +1,17 @@
 //! Triggers: written in the transaction of the version that has to be handled, so that none is lost and none is made twice.
 
 use baton_breadcrumb::{
-    AGENT_SCHEMA, AgentDefinition, Author, BreadcrumbError, Handler, Trigger, TriggerState, is_new_request, session_of, starts,
+    AGENT_SCHEMA, AgentDefinition, Author, Handler, Trigger, TriggerState, is_new_request, session_of, starts,
 };
 use baton_types::breadcrumb::Breadcrumb;
 use baton_types::id::{BreadcrumbId, ContentHash, ProjectId, RunId};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::write::create_new;
 use super::{BreadcrumbRow, COLUMNS, damaged, has_table};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
-use crate::{NextTrigger, Settlement, StoreError, Written};
+use crate::{NextTrigger, StoreError};
 
 const TABLE: &str = "breadcrumb_triggers";
 
@@ -149,28 +148,6 @@ pub(crate) fn start(file: &Connection, number: u64, run: &RunId) -> Result<(), S
     save(file, &trigger)
 }
 
-/// See [`crate::Breadcrumbs::settle`].
-pub(super) fn settle(file: &Connection, settlement: &Settlement) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
-    let mut trigger = load(file, settlement.trigger)?;
-    if !trigger.state.is_open() {
-        return Ok(Ok(Vec::new()));
-    }
-    let written = match &settlement.answer {
-        None => None,
-        Some(answer) => match create_new(file, answer)? {
-            Ok(written) => Some(written),
-            Err(refused) => return Ok(Err(refused)),
-        },
-    };
-    trigger.state = TriggerState::Settled {
-        run: trigger.state.run().cloned(),
-        answer: written.as_ref().map(|written| written.breadcrumb.id.clone()),
-        refused: settlement.refused.clone(),
-    };
-    save(file, &trigger)?;
-    Ok(Ok(written.into_iter().collect()))
-}
-
 /// Returns the trigger that a run handles or handled.
 fn of_run(file: &Connection, run: &RunId) -> Result<Option<Trigger>, StoreError> {
     let found = file
@@ -180,7 +157,7 @@ fn of_run(file: &Connection, run: &RunId) -> Result<Option<Trigger>, StoreError>
     found.transpose()
 }
 
-fn load(file: &Connection, number: u64) -> Result<Trigger, StoreError> {
+pub(super) fn load(file: &Connection, number: u64) -> Result<Trigger, StoreError> {
     let found = file
         .prepare_cached("SELECT trigger, body, checksum FROM breadcrumb_triggers WHERE trigger = ?1")?
         .query_row([to_sql(number)], |row| Ok(read(row)))
@@ -196,7 +173,7 @@ fn read(row: &Row<'_>) -> Result<Trigger, StoreError> {
     serde_json::from_str(&body).map_err(|error| damaged(format!("trigger {number}: {error}")))
 }
 
-fn save(file: &Connection, trigger: &Trigger) -> Result<(), StoreError> {
+pub(super) fn save(file: &Connection, trigger: &Trigger) -> Result<(), StoreError> {
     let body = serde_json::to_string(trigger).expect("a trigger has only names and numbers");
     let number = to_sql(trigger.number);
     file.prepare_cached(
