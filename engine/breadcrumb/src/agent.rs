@@ -53,7 +53,7 @@ pub struct AgentDefinition {
     pub config: Map<String, Value>,
     /// The records that start it, and those that it gets as context.
     pub selectors: Vec<Selector>,
-    /// What it gets besides, by name.
+    /// Searches whose results it gets, by name.
     pub builders: BTreeMap<String, ContextBuilder>,
     /// Greatest number of triggers in a chain that ends with it.
     pub trigger_depth: u32,
@@ -140,7 +140,7 @@ impl AgentDefinition {
         }
         let agent = text(&config, "agent_id")?;
         if !is_valid_id(&agent) || RESERVED_AGENT_IDS.contains(&agent.as_str()) {
-            return Err(format!("agent_id: {agent:?} is no name of an agent; use lowercase letters, digits, - and _"));
+            return Err(format!("agent_id: {agent:?} cannot name an agent; use lowercase letters, digits, - and _"));
         }
         text(&config, "system_prompt")?;
         text(&config, "model")?;

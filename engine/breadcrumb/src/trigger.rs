@@ -59,7 +59,7 @@ pub enum Handler {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriggerState {
-    /// Nobody has begun.
+    /// No run was started.
     Waiting,
     /// A run handles it.
     Started {

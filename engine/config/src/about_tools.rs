@@ -14,7 +14,7 @@ const STANDARD_TITLE: &str = "Tool Invocation Format";
 /// Availability of a tool after its description, where requests offer it.
 const OFFERED_NEXT: &str = " The described tools can be called from your next answer on.";
 
-/// What seed 003 leaves out: the way to end.
+/// The way to end, which the prompt of seed 003 lacks.
 const FINISHING: &str = "\nAfter a result, use the next tool or answer. An answer in plain text, without JSON, ends your work.\n";
 
 /// Returns the text about tools that follows the system prompt of `agent`: the standard where it is needed, and the list of

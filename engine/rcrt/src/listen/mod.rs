@@ -66,7 +66,7 @@ pub struct Listener {
     embedder: Result<Option<Embedder>, String>,
 }
 
-/// What a listener did with a trigger.
+/// A report about one trigger.
 #[derive(Debug)]
 pub struct Heard {
     /// The trigger.
@@ -264,7 +264,7 @@ impl Listener {
         (run, outcome)
     }
 
-    /// Starts the run of a trigger that nobody handles.
+    /// Starts the run of a trigger that has none.
     async fn begin(&self, next: &NextTrigger) -> Result<Begun, NoRun> {
         let Some(record) = &next.record else { return Err(NoRun::Refused("the record had ended".to_owned())) };
         let planned = match &next.trigger.handler {

@@ -205,8 +205,8 @@ async fn every_condition_of_a_selector_counts(store: Arc<dyn Store>) {
 async fn a_definition_that_cannot_be_meant_is_refused(store: Arc<dyn Store>) {
     let selectors = |selector: Value| json!({"subscriptions": {"selectors": [selector]}});
     let faults = [
-        (json!({"agent_id": "Not An Id"}), "no name of an agent"),
-        (json!({"agent_id": "system"}), "no name of an agent"),
+        (json!({"agent_id": "Not An Id"}), "cannot name an agent"),
+        (json!({"agent_id": "system"}), "cannot name an agent"),
         (json!({"model": 3}), "model is a text"),
         (json!({"program": "plan.py"}), "no key \"program\""),
         (json!({"system_prompt": {"file": "/etc/passwd"}}), "system_prompt is a text"),

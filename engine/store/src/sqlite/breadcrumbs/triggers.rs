@@ -136,7 +136,7 @@ fn with_records(file: &Connection, trigger: Trigger, now: Timestamp) -> Result<N
     Ok(NextTrigger { trigger, record, definition, previous })
 }
 
-/// Whether nobody handles a trigger yet.
+/// Whether a trigger has no run yet.
 pub(crate) fn waits(file: &Connection, number: u64) -> Result<bool, StoreError> {
     Ok(load(file, number)?.state == TriggerState::Waiting)
 }
