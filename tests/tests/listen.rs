@@ -533,6 +533,52 @@ async fn a_long_record_is_a_document_and_a_long_answer_is_bounded() {
 }
 
 #[tokio::test]
+async fn a_record_that_ends_while_its_run_works_is_answered() {
+    let desk = Desk::new();
+    desk.agent("bot", json!({"tools": ["timer"]})).await;
+    let now = desk.engine(&answering("")).now();
+    let message = |id: &str, ends: Timestamp| Creation {
+        id: BreadcrumbId::new(id),
+        new: NewBreadcrumb {
+            title: id.to_owned(),
+            schema_name: Some("user.message.v1".to_owned()),
+            ttl: Some(ends),
+            ..NewBreadcrumb::default()
+        },
+        by: desk.ann.clone(),
+        key: None,
+        at: Timestamp::from_micros(1_000),
+    };
+    let breadcrumbs = desk.store.breadcrumbs();
+    breadcrumbs.create(message("over before", now)).await.unwrap();
+    breadcrumbs.create(message("over meanwhile", now.plus(Duration::from_millis(800)))).await.unwrap();
+    let slow = model(|_, turn, _| match turn {
+        1 => calls(&[("timer", json!({"seconds": 1}))]),
+        _ => ModelTurn::text("Done."),
+    });
+    desk.listen(&slow, 2).await;
+    let outcomes = desk.outcomes();
+    assert_eq!(outcomes["over before"], Outcome::Refused("the record had ended".to_owned()));
+    assert!(matches!(outcomes["over meanwhile"], Outcome::Answered(_)), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn the_records_of_the_documentation_work() {
+    let desk = Desk::new();
+    let page = include_str!("../../docs/agents.md");
+    let blocks = page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let [definition, request] = &blocks.map(|text| serde_json::from_str(text).unwrap()).collect::<Vec<Value>>()[..] else {
+        panic!("the page has an agent and a request")
+    };
+    desk.create("chat", AGENT_SCHEMA, &[], definition.clone()).await;
+    desk.create("hello", "user.message.v1", &["user:message", "session:7"], json!({"content": "What is 6 * 7?"})).await;
+    desk.create("request", REQUEST_SCHEMA, &[], request.clone()).await;
+    desk.listen(&answering("It is 42."), 2).await;
+    assert_eq!(desk.all(AGENT_RESPONSE_SCHEMA).await[0].context.value()["message"], "It is 42.");
+    assert_eq!(response(&desk, "calc-1").await["output"]["result"], 42);
+}
+
+#[tokio::test]
 async fn two_listeners_answer_each_record_once() {
     let desk = Desk::new();
     desk.agent("bot", json!({})).await;

@@ -41,6 +41,9 @@ pub struct Trigger {
     pub cause: Option<RunId>,
     /// When the version was written, in microseconds.
     pub at: i64,
+    /// The version itself, if its record may end before the trigger is settled. A run that has begun is answered all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Box<Breadcrumb>>,
     /// Its state.
     pub state: TriggerState,
 }

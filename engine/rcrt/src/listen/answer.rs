@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_breadcrumb::{AGENT_RESPONSE_SCHEMA, Author, Handler, RESPONSE_SCHEMA, Trigger, session_tag};
 use baton_runtime::RunError;
 use baton_store::{Creation, NextTrigger};
-use baton_types::breadcrumb::{Breadcrumb, NewBreadcrumb, Viewer};
+use baton_types::breadcrumb::{Breadcrumb, NewBreadcrumb, Viewer, Visibility};
 use baton_types::call::{CallResult, CallStatus};
 use baton_types::entry::{Entry, Recorded};
 use baton_types::id::{BreadcrumbId, RunId, TaskId};
@@ -33,7 +33,7 @@ pub(super) async fn of_run(
     run: &RunId,
     result: &CallResult,
 ) -> Result<Option<Creation>, RunError> {
-    let Some(record) = &next.record else { return Ok(None) };
+    let Some(record) = next.record.as_ref().or(next.trigger.record.as_deref()) else { return Ok(None) };
     let entries = own_entries(listener, run).await?;
     let author = match &next.trigger.handler {
         Handler::ToolRequest => Principal::Engine,
@@ -100,6 +100,8 @@ fn creation(
     new.tags.extend(trigger.session.as_deref().map(session_tag));
     new.visibility = record.visibility;
     new.sensitivity = record.sensitivity;
+    // A private answer is read by its owner alone.
+    let author = if record.visibility == Visibility::Private { record.owner.clone() } else { author };
     let viewer = Viewer { principal: author, project: record.project.clone(), may_read_pii: true };
     Creation {
         id: BreadcrumbId::new(uuid::Uuid::now_v7().to_string()),

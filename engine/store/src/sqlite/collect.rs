@@ -2,7 +2,8 @@
 //!
 //! Runs are removed in one transaction, so a crash leaves all of them or none. A content is removed if a removed run
 //! names it and no remaining run does. The store does not understand entries, so every 64 hexadecimal digits between
-//! other characters count as a name. A content that no run ever named stays: its writer may be about to name it.
+//! other characters count as a name. A content that no run ever named stays: its writer may be about to name it. Triggers that are settled
+//! are removed with their runs. A run that has ended is kept until its trigger is answered.
 //!
 //! Afterwards `VACUUM` writes the file anew without its free pages, if they are many. Vacuuming by and by (`auto_vacuum`) would cost every
 //! commit that grows the file a page more; this costs one that removed something.
@@ -14,6 +15,7 @@ use baton_types::entry::Entry;
 use baton_types::id::{ContentHash, RunId};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 
+use super::breadcrumbs::triggers;
 use super::reader::each_own_row;
 use super::records::{RunRow, Totals};
 use super::rows::WHOLE_RUN;
@@ -97,6 +99,7 @@ fn remove(
         }
         collected.entries += run.last_seq - run.past_seq;
     }
+    triggers::forget(file)?;
     let mut content = file.prepare("DELETE FROM contents WHERE hash = ?1 RETURNING length(bytes)")?;
     for hash in gone {
         if let Some(bytes) = content.query_row([hash.as_bytes()], |row| row.get::<_, i64>(0)).optional()? {
@@ -115,10 +118,11 @@ fn remove(
 /// Returns the runs to remove and the runs to keep, both oldest row first.
 fn choose(file: &Transaction<'_>, runs: Vec<RunRow>, retention: &Retention) -> Result<(Vec<RunRow>, Vec<RunRow>), StoreError> {
     let Retention { keep_newest, unchanged_since, named } = retention;
+    let unanswered = triggers::unanswered_runs(file)?;
     let mut ended = Vec::new();
     if keep_newest.is_some() || unchanged_since.is_some() {
         for run in &runs {
-            if has_ended(file, run)? {
+            if !unanswered.contains(&run.id) && has_ended(file, run)? {
                 ended.push((run.updated, run.number));
             }
         }

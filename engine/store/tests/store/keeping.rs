@@ -49,6 +49,30 @@ async fn assert_whole(disk: &OnDisk) {
 }
 
 #[tokio::test]
+async fn a_run_is_kept_until_its_trigger_is_answered_and_goes_with_it() {
+    let disk = OnDisk::new();
+    let definition = baton_types::breadcrumb::NewBreadcrumb {
+        schema_name: Some(baton_breadcrumb::REQUEST_SCHEMA.into()),
+        ..crate::breadcrumbs::new("Ask", serde_json::json!({"tool": "echo"}))
+    };
+    crate::breadcrumbs::create(&disk.store, "q", definition, &crate::breadcrumbs::ann()).await.expect("a request");
+    let project = crate::breadcrumbs::project("p");
+    let triggers = async || disk.store.breadcrumbs().next_triggers(&project, 9, at(9)).await.expect("readable");
+    let trigger = triggers().await[0].trigger.number;
+    let first = Batch { trigger: Some(trigger), entries: vec![entry(1, "0", "began"), ended(2, 5)], ..batch(&run_id("r"), 0, 0) };
+    disk.store.begin(new_run("r", 1), "process 1", first).await.expect("a run");
+    let none = Retention { keep_newest: Some(0), ..Retention::default() };
+    assert!(disk.store.collect(none.clone(), false).await.expect("a pass").runs.is_empty(), "its answer is not written yet");
+    let settlement = baton_store::Settlement { trigger, answer: None, refused: None };
+    disk.store.breadcrumbs().settle(settlement).await.expect("a settlement");
+    assert_eq!(disk.store.collect(none, false).await.expect("a pass").runs, [run_id("r")]);
+    let left: i64 =
+        disk.stranger().query_row("SELECT count(*) FROM breadcrumb_triggers", [], |row| row.get(0)).expect("a number");
+    assert_eq!((left, triggers().await.len()), (0, 0));
+    assert_whole(&disk).await;
+}
+
+#[tokio::test]
 async fn the_runs_that_ended_first_go_with_what_only_they_named() {
     let disk = OnDisk::new();
     for (name, end) in [("a", Some(10)), ("b", None), ("c", Some(30)), ("d", Some(20)), ("e", Some(40))] {

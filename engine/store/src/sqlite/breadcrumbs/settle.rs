@@ -25,6 +25,7 @@ pub(super) fn settle(file: &Connection, settlement: &Settlement) -> Result<Resul
         answer: written.as_ref().map(|written| written.breadcrumb.id.clone()),
         refused: settlement.refused.clone(),
     };
+    trigger.record = None;
     save(file, &trigger)?;
     Ok(Ok(written.into_iter().collect()))
 }

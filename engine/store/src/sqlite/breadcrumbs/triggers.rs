@@ -1,9 +1,11 @@
 //! Triggers: written in the transaction of the version that has to be handled, so that none is lost and none is made twice.
 
+use std::collections::HashSet;
+
 use baton_breadcrumb::{
     AGENT_SCHEMA, AgentDefinition, Author, Handler, Trigger, TriggerState, is_new_request, session_of, starts,
 };
-use baton_types::breadcrumb::Breadcrumb;
+use baton_types::breadcrumb::{Breadcrumb, TtlType};
 use baton_types::id::{BreadcrumbId, ContentHash, ProjectId, RunId};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -46,6 +48,7 @@ pub(super) fn note(file: &Connection, record: &Breadcrumb, before: Option<&Bread
                 depth,
                 cause: by.run.clone(),
                 at: record.updated_at.as_micros(),
+                record: (record.ttl_type != TtlType::Never).then(|| Box::new(record.clone())),
                 state,
             },
         )
@@ -146,6 +149,19 @@ pub(crate) fn start(file: &Connection, number: u64, run: &RunId) -> Result<(), S
     let mut trigger = load(file, number)?;
     trigger.state = TriggerState::Started { run: run.clone() };
     save(file, &trigger)
+}
+
+/// Returns the runs whose triggers are not settled.
+pub(crate) fn unanswered_runs(file: &Connection) -> Result<HashSet<RunId>, StoreError> {
+    let mut statement = file.prepare("SELECT run FROM breadcrumb_triggers WHERE waits = 1 AND run IS NOT NULL")?;
+    let runs = statement.query_map([], |row| Ok(RunId::new(row.get::<_, String>(0)?)))?;
+    Ok(runs.collect::<Result<_, _>>()?)
+}
+
+/// Removes the settled triggers whose runs were removed, and those that had none.
+pub(crate) fn forget(file: &Connection) -> Result<(), StoreError> {
+    file.execute("DELETE FROM breadcrumb_triggers WHERE waits = 0 AND (run IS NULL OR run NOT IN (SELECT id FROM runs))", [])?;
+    Ok(())
 }
 
 /// Returns the trigger that a run handles or handled.
