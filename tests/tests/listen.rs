@@ -291,12 +291,17 @@ async fn a_request_of_a_tool_is_executed_once_and_answered() {
     );
     let in_session = desk.all(RESPONSE_SCHEMA).await.into_iter().filter(|record| record.tags.contains(&"session:s1".to_owned()));
     assert_eq!(in_session.count(), 1);
-    for (id, reason) in [("c2", "expression"), ("c3", "rm"), ("c5", "`input` is an object"), ("c6", "acts on its calling task")] {
+    for (id, reason) in
+        [("c2", "expression"), ("c3", "rm"), ("c5", "`input` is an object"), ("c6", "a request can only call functions")]
+    {
         let failed = response(&desk, id).await;
         assert_eq!(failed["status"], "error", "{failed}");
         assert!(failed["error"].as_str().unwrap().contains(reason), "{failed}");
     }
+    // A request without an id has that of its record, and so has every answer: no other request can have that one.
     assert_eq!(response(&desk, "no-id").await["output"], json!({"echo": "hi"}));
+    assert_eq!(response(&desk, "sum").await, sum);
+    assert_eq!((&sum["metadata"]["trigger"], &sum["metadata"]["trigger_version"]), (&json!("sum"), &json!(1)));
     let outcomes = desk.outcomes();
     assert!(
         matches!(&outcomes["unreadable"], Outcome::Refused(reason) if reason.contains("missing field `tool`")),
@@ -337,10 +342,51 @@ async fn a_request_has_the_rights_of_the_agent_that_made_it() {
     assert_eq!(response(&desk, "r-may").await["output"], json!({"echo": "may"}));
     let lacking = response(&desk, "r-lacks").await;
     assert_eq!((&lacking["status"], &lacking["requestedBy"]), (&json!("error"), &json!("lacks")), "{lacking}");
-    assert!(lacking["error"].as_str().unwrap().contains("no tool \"echo\" for lacks"), "{lacking}");
+    assert!(lacking["error"].as_str().unwrap().contains("no tool \"echo\" for the author"), "{lacking}");
     let waiting: Vec<Outcome> = desk.outcomes().into_values().filter(|outcome| *outcome == Outcome::Waits).collect();
     assert_eq!(waiting.len(), 1, "the request of `below` waits for the approval that `lead` needs");
     assert!(!desk.all(RESPONSE_SCHEMA).await.iter().any(|record| record.tags.contains(&"request:r-below".to_owned())));
+}
+
+#[tokio::test]
+async fn a_request_delegates_nothing_and_its_input_is_data() {
+    let desk = Desk::new();
+    desk.agent("lead", json!({"tools": ["breadcrumb-create", "echo", "route_to_worker"], "limits": {"calls": 9}})).await;
+    desk.agent("worker", json!({"subscriptions": {"selectors": [{"any_tags": ["never"]}]}})).await;
+    desk.message("go", &[]).await;
+    let text = r#"{{ 6*7 }} {% for x in y %} {{ nope }} C:\\{{x {"$lines": ["a"]}"#;
+    let asked = model(move |_, turn, _| match turn {
+        1 => calls(&[
+            ("breadcrumb-create", request_record("r-route", "route_to_worker", json!({"request": "Work."}))),
+            ("breadcrumb-create", request_record("r-text", "echo", json!({"message": text}))),
+        ]),
+        _ => ModelTurn::text("Done."),
+    });
+    desk.listen(&asked, 3).await;
+    assert_eq!(response(&desk, "r-text").await["output"], json!({"echo": text}));
+    let refused = response(&desk, "r-route").await;
+    assert!(refused["error"].as_str().unwrap().contains("a request can only call functions"), "{refused}");
+    desk.create("list", REQUEST_SCHEMA, &[], json!(["echo", {"message": "x"}, "id", null])).await;
+    desk.listen(&asked, 4).await;
+    let outcomes = desk.outcomes();
+    assert_eq!(outcomes["list"], Outcome::Refused("the request is not an object".to_owned()));
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_is_answered_also_if_its_record_has_ended() {
+    let desk = Desk::new();
+    let now = desk.engine(&answering("")).now();
+    let new = NewBreadcrumb {
+        title: "late".to_owned(),
+        schema_name: Some(REQUEST_SCHEMA.to_owned()),
+        context: json!({"tool": "echo", "input": {"message": "x"}, "requestId": "late-1"}).into(),
+        ttl: Some(now),
+        ..NewBreadcrumb::default()
+    };
+    desk.create_by("late", new, &desk.ann).await;
+    desk.listen(&answering("never asked"), 1).await;
+    let refused = response(&desk, "late-1").await;
+    assert_eq!((&refused["status"], &refused["error"]), (&json!("error"), &json!("the record had ended")));
 }
 
 #[tokio::test]
@@ -424,7 +470,7 @@ async fn hostile_records_start_nothing_and_stay_data() {
     assert_eq!(user[0], format!("Process: {}", json!({"content": content})), "the text is what it was");
     let refused = response(&desk, "forged-1").await;
     assert_eq!((&refused["status"], &refused["requestedBy"]), (&json!("error"), &json!("evil")));
-    assert!(refused["error"].as_str().unwrap().contains("no run is known"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("the run that wrote the request is unknown"), "{refused}");
 }
 
 #[tokio::test]
@@ -435,11 +481,13 @@ async fn a_chain_of_agents_ends_at_its_depth() {
     desk.agent("ping", selectors.clone()).await;
     desk.agent("pong", selectors).await;
     desk.message("hello", &[]).await;
-    // Both answer the message, and then each the answers of the other: 2 agents, 8 triggers each.
-    desk.listen(&answering("Again."), 16).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Both answer the message, and then each the answers of the other: 2 agents, 8 triggers each, and the one too many.
+    desk.listen(&answering("Again."), 18).await;
     assert_eq!(desk.all(AGENT_RESPONSE_SCHEMA).await.len(), 16);
-    assert_eq!(desk.heard.lock().unwrap().len(), 16, "nothing more was started");
+    let outcomes: Vec<Outcome> = desk.heard.lock().unwrap().drain(..).map(|(_, outcome)| outcome).collect();
+    let refused: Vec<&Outcome> = outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Answered(_))).collect();
+    let reason = "it would be trigger 9 of a chain, and limits.trigger_depth is 8";
+    assert_eq!(refused, [&Outcome::Refused(reason.to_owned()), &Outcome::Refused(reason.to_owned())]);
 }
 
 #[tokio::test]

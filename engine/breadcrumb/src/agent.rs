@@ -1,7 +1,7 @@
 //! `agent.definition.v1`: a record that is an agent (seed 003).
 //!
 //! The record has the keys of an agent's config, and besides them what starts the agent and what it reads first. Only the form is
-//! checked here, so that a faulty record is refused when it is written. The loader of configs judges the rest.
+//! checked here, so that a faulty record is refused when it is written. The config loader checks the rest.
 
 use std::collections::BTreeMap;
 

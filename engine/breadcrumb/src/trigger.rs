@@ -44,6 +44,9 @@ pub struct Trigger {
     /// The version itself, if its record may end before the trigger is settled. A run that has begun is answered all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Box<Breadcrumb>>,
+    /// Why it gets no run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     /// Its state.
     pub state: TriggerState,
 }

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_config::{Faults, Role, Sources, Unconfigured, load_tools};
+use baton_config::{Faults, MAX_FILE_BYTES, Role, Sources, Unconfigured, load_tools};
 use baton_runtime::folder::{FolderError, JobFolder, read_job, read_job_of, read_project};
 use baton_runtime::{InitialDocument, LoadedJob, with_unfit_tools};
 use baton_tool::registered_functions;
 use baton_types::config::{Origin, Tool};
 use baton_types::entry::RunStarted;
 use baton_types::id::ToolId;
+use serde_json::Value;
 
 use crate::app::engine::{engine, run_failure};
 use crate::exit::Failure;
-use crate::place::Place;
+use crate::place::{JOB_FILE, Place};
 use crate::project::JobProject;
 use crate::runs::FoundRun;
 use crate::shell::baton;
@@ -107,9 +108,25 @@ pub(crate) fn of_project(place: &Place, job: &str, script: Option<&Path>) -> Res
     let folder = place.project().to_owned();
     let configs = place.tool_configs(Some(&folder))?;
     let shown = folder_to_read(place, &place.shown(&folder), &folder);
+    let job = with_models(job, &folder.join(JOB_FILE));
     let (mut sources, files) = read_job_of(&shown, job.as_bytes(), &configs.borrowed()).map_err(folder_failure)?;
     add_persons(&mut sources, script, place)?;
     Ok((sources, files.path().to_owned()))
+}
+
+/// Returns the text of a job with the models of the job in `file`, if there is one: agents in the folder use them.
+fn with_models(job: &str, file: &Path) -> String {
+    let own = baton_files::read(file, MAX_FILE_BYTES as u64).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let (Some(Value::Object(models)), Ok(mut job)) = (own.map(|own| own["models"].clone()), serde_json::from_str::<Value>(job))
+    else {
+        return job.to_owned();
+    };
+    for (name, model) in models {
+        if job["models"].get(&name).is_none() {
+            job["models"][name] = model;
+        }
+    }
+    job.to_string()
 }
 
 /// Adds the person's own models, and the script that answers for all agents.

@@ -132,12 +132,6 @@ impl Sources {
         self
     }
 
-    /// Returns the files without the configs of agents whose paths `keeps` refuses.
-    pub fn with_agents(mut self, keeps: impl Fn(&str) -> bool) -> Self {
-        self.files.retain(|source| !matches!(source.role, Role::Agent | Role::SharedAgent) || keeps(&source.path));
-        self
-    }
-
     /// Adds a file of the job.
     pub fn add(&mut self, role: Role, path: impl Into<String>, content: impl AsRef<[u8]>) {
         self.add_from(Origin::Job, role, path, content);

@@ -1,5 +1,6 @@
 //! Records that answer: `agent.response.v1` for an agent, `tool.response.v1` for a request of a tool.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_breadcrumb::{AGENT_RESPONSE_SCHEMA, Author, Handler, RESPONSE_SCHEMA, Trigger, session_tag};
@@ -58,7 +59,7 @@ pub(super) async fn of_run(
             });
             let began = entries.first().map(|first| first.at);
             let took = began.zip(entries.last()).map(|(began, last)| last.at.since(began).as_millis() as u64);
-            tool_response(record, found.as_deref().unwrap_or(result), took)
+            tool_response(record, found.as_deref().unwrap_or(result), Some(run), took)
         }
         Handler::Agent(_) => agent_response(record, run, result, &entries),
     };
@@ -71,7 +72,7 @@ pub(super) fn of_refusal(trigger: &Trigger, record: &Breadcrumb, reason: &str) -
         return None;
     }
     let error = baton_types::call::CallError::new(baton_types::call::ErrorCode::ToolFailed, reason);
-    let new = tool_response(record, &CallResult::error(CallStatus::Failed, error), None);
+    let new = tool_response(record, &CallResult::error(CallStatus::Failed, error), None, None);
     Some(creation(trigger, record, new, Principal::Engine, trigger.cause.clone(), record.updated_at))
 }
 
@@ -88,7 +89,7 @@ async fn own_entries(listener: &Listener, run: &RunId) -> Result<Vec<Arc<Recorde
     }
 }
 
-/// Returns the record of an answer: for the readers of the record that it answers, in its session.
+/// Returns the answer. It has the readers and the session of the record that it answers.
 fn creation(
     trigger: &Trigger,
     record: &Breadcrumb,
@@ -112,7 +113,7 @@ fn creation(
     }
 }
 
-fn tool_response(record: &Breadcrumb, result: &CallResult, took_ms: Option<u64>) -> NewBreadcrumb {
+fn tool_response(record: &Breadcrumb, result: &CallResult, run: Option<&RunId>, took_ms: Option<u64>) -> NewBreadcrumb {
     let request = Request::read(record).ok();
     let id = request.as_ref().and_then(|request| request.id.clone()).unwrap_or_else(|| record.id.to_string());
     let tool = request.map(|request| request.tool).unwrap_or_default();
@@ -121,6 +122,7 @@ fn tool_response(record: &Breadcrumb, result: &CallResult, took_ms: Option<u64>)
     put("request_id", json!(id));
     put("tool", json!(tool));
     put("requestedBy", json!(author_name(&record.created_by)));
+    put("metadata", json!({"run": run, "trigger": record.id, "trigger_version": record.version}));
     let is_success = matches!(result.status, CallStatus::Success | CallStatus::Partial);
     put("status", json!(if is_success { "success" } else { "error" }));
     let output = bounded(result.output.value());
@@ -133,8 +135,10 @@ fn tool_response(record: &Breadcrumb, result: &CallResult, took_ms: Option<u64>)
         put("execution_time_ms", json!(took));
     }
     let mut tags = vec!["tool:response".to_owned()];
-    let is_tag = id.len() <= MOST_ID_BYTES && id.chars().all(|c| c.is_ascii_graphic());
-    tags.extend(is_tag.then(|| format!("request:{id}")));
+    // No other request can have the id of the record.
+    let ids = [id.as_str(), record.id.as_str()].into_iter().collect::<BTreeSet<_>>();
+    let is_tag = |id: &&str| id.len() <= MOST_ID_BYTES && id.chars().all(|c| c.is_ascii_graphic());
+    tags.extend(ids.into_iter().filter(is_tag).map(|id| format!("request:{id}")));
     NewBreadcrumb {
         title: format!("Response of {}", if tool.is_empty() { "a tool" } else { title(&tool) }),
         schema_name: Some(RESPONSE_SCHEMA.to_owned()),

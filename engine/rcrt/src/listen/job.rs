@@ -46,7 +46,7 @@ pub(super) fn of_agent(
         added.push(agent.agent.clone());
         let tools = match agent.config.get("tools") {
             Some(tools) => tools.clone(),
-            None if agent.reads_catalog() => harmless(listener, &sources)?,
+            None if agent.reads_catalog() => tools_without_effect(listener, &sources)?,
             None => json!([]),
         };
         open.extend(named(&tools).filter_map(|tool| read.get(tool)));
@@ -78,7 +78,7 @@ fn config_of(agent: &AgentDefinition, tools: Value) -> Map<String, Value> {
 }
 
 /// Returns the grants of an agent that names no tools and reads the catalog: each tool that has no effect.
-fn harmless(listener: &Listener, sources: &Sources) -> Result<Value, NoRun> {
+fn tools_without_effect(listener: &Listener, sources: &Sources) -> Result<Value, NoRun> {
     let tools = listener.engine.load_tools(sources).map_err(|faults| NoRun::Failed(faults.to_string()))?;
     let is_harmless = |tool: &&Arc<Tool>| {
         tool.tool_type == ToolType::FunctionTool

@@ -82,7 +82,7 @@ pub struct Heard {
 pub enum Outcome {
     /// It is answered by this record.
     Answered(BreadcrumbId),
-    /// It gets no run or no answer, for this reason.
+    /// Refused. The text is the reason.
     Refused(String),
     /// Its run waits for a person, a delivery or a moment.
     Waits,
@@ -94,7 +94,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// A run for a trigger, or what becomes of the trigger without one.
+/// A run for a trigger, or the outcome of a trigger that needs no run.
 enum Begun {
     Run(Box<RunHandle>),
     Done(Outcome),
@@ -109,11 +109,11 @@ struct Planned {
     model: Option<String>,
 }
 
-/// Why a trigger has no run.
+/// Reason for a missing run.
 enum NoRun {
-    /// It never will. The text is the answer to a request of a tool.
+    /// Permanent. The text is the answer to a request of a tool.
     Refused(String),
-    /// It may have one later.
+    /// Temporary: tried again in a minute.
     Failed(String),
 }
 
@@ -166,42 +166,43 @@ impl Listener {
         let mut announced = self.store().subscribe_to_all();
         // Tasks of their own: a future that only this loop polls would keep its place at the store while the loop waits for one.
         let mut handling: JoinSet<Heard> = JoinSet::new();
-        let (mut busy, mut later) = (HashSet::<u64>::new(), HashMap::<u64, (Instant, Outcome)>::new());
+        let (mut in_progress, mut postponed) = (HashSet::<u64>::new(), HashMap::<u64, (Instant, Outcome)>::new());
         while !stopped.is_cancelled() {
             announced.mark_unchanged();
             let now = Instant::now();
-            let waiting = later.values().filter(|(again, _)| *again > now).count();
-            let limit = AT_ONCE + busy.len() + waiting;
+            let waiting = postponed.values().filter(|(again, _)| *again > now).count();
+            let limit = AT_ONCE + in_progress.len() + waiting;
             let next = self.store().breadcrumbs().next_triggers(&self.project, limit, self.engine.now()).await?;
-            later.retain(|number, _| next.len() == limit || next.iter().any(|next| next.trigger.number == *number));
+            postponed.retain(|number, _| next.len() == limit || next.iter().any(|next| next.trigger.number == *number));
             for next in next {
                 let number = next.trigger.number;
-                let is_later = later.get(&number).is_some_and(|(again, _)| *again > now);
-                if handling.len() >= AT_ONCE || is_later || !busy.insert(number) {
+                let is_postponed = postponed.get(&number).is_some_and(|(again, _)| *again > now);
+                if handling.len() >= AT_ONCE || is_postponed || !in_progress.insert(number) {
                     continue;
                 }
                 let (listener, stopped) = (Arc::clone(self), stopped.clone());
                 handling.spawn(async move { listener.guarded(next, &stopped).await });
             }
-            let wake = later.values().map(|(again, _)| *again).filter(|again| *again > now).chain([now + LONGEST_PAUSE]).min();
+            let wake =
+                postponed.values().map(|(again, _)| *again).filter(|again| *again > now).chain([now + LONGEST_PAUSE]).min();
             tokio::select! {
                 () = &mut stop => stopped.cancel(),
                 Some(handled) = handling.join_next() => {
                     let Ok(heard) = handled else { continue };
                     let number = heard.trigger.number;
-                    busy.remove(&number);
+                    in_progress.remove(&number);
                     let pause = match heard.outcome {
                         Outcome::Waits | Outcome::Elsewhere => Some(LOOK_AGAIN),
                         Outcome::Failed(_) => Some(TRY_AGAIN),
                         Outcome::Answered(_) | Outcome::Refused(_) | Outcome::Stopped => None,
                     };
-                    let is_known = later.get(&number).is_some_and(|(_, before)| *before == heard.outcome);
+                    let is_known = postponed.get(&number).is_some_and(|(_, before)| *before == heard.outcome);
                     if !is_known && heard.outcome != Outcome::Elsewhere {
                         report(&heard);
                     }
                     match pause {
-                        Some(pause) => drop(later.insert(number, (Instant::now() + pause, heard.outcome))),
-                        None => drop(later.remove(&number)),
+                        Some(pause) => drop(postponed.insert(number, (Instant::now() + pause, heard.outcome))),
+                        None => drop(postponed.remove(&number)),
                     }
                 }
                 Ok(()) = announced.changed() => {}
@@ -222,7 +223,7 @@ impl Listener {
         self.engine.store()
     }
 
-    /// Handles a trigger as far as it goes now. A panic does not end the listener.
+    /// Handles a trigger until it is settled or has to wait. A panic does not end the listener.
     async fn guarded(&self, next: NextTrigger, stop: &CancellationToken) -> Heard {
         let trigger = next.trigger.clone();
         let handled = AssertUnwindSafe(self.handle(next, stop)).catch_unwind().await;
@@ -242,7 +243,8 @@ impl Listener {
             Ok(Begun::Done(outcome)) => return (run, outcome),
             Err(NoRun::Failed(reason)) => return (run, Outcome::Failed(reason)),
             Err(NoRun::Refused(reason)) => {
-                let answer = next.record.as_ref().and_then(|record| answer::of_refusal(&next.trigger, record, &reason));
+                let record = next.record.as_ref().or(next.trigger.record.as_deref());
+                let answer = record.and_then(|record| answer::of_refusal(&next.trigger, record, &reason));
                 return (run, self.settle(&next, answer, Some(reason)).await);
             }
         };
@@ -252,7 +254,7 @@ impl Listener {
             Tended::Over(RunOutcome::Stopped) => Outcome::Stopped,
             Tended::Over(RunOutcome::ProviderAway(away)) => Outcome::Failed(
                 away.first()
-                    .map_or_else(|| "a provider is away".to_owned(), |away| format!("{}: {}", away.provider, away.reason)),
+                    .map_or_else(|| "a provider is unavailable".to_owned(), |away| format!("{}: {}", away.provider, away.reason)),
             ),
             Tended::Over(RunOutcome::Failed(error)) | Tended::Failed(error) => Outcome::Failed(error.to_string()),
             Tended::Over(RunOutcome::Ended { result, .. }) => match answer::of_run(self, &next, handle.id(), &result).await {
@@ -266,6 +268,9 @@ impl Listener {
 
     /// Starts the run of a trigger that has none.
     async fn begin(&self, next: &NextTrigger) -> Result<Begun, NoRun> {
+        if let Some(reason) = &next.trigger.refused {
+            return Err(NoRun::Refused(reason.clone()));
+        }
         let Some(record) = &next.record else { return Err(NoRun::Refused("the record had ended".to_owned())) };
         let planned = match &next.trigger.handler {
             Handler::ToolRequest => request::plan(self, &next.trigger, record).await?,

@@ -1,22 +1,23 @@
 //! `tool.request.v1`: a record that asks for the execution of a tool (seed 003).
 //!
 //! The tool runs with the authority of the record's creator, which the store knows: what the record claims about its author does not
-//! count. An agent's request has the grants, the approvals and the limits of the agent in the run that wrote it. Where another agent of
-//! that run needs an approval for the tool, the request needs it too, so that no agent avoids an approval by a request.
+//! count. An agent's request has the function tools, the approvals and the limits of the agent in the run that wrote it, and the limits of
+//! that run's job. Where another agent of that run needs an approval for the tool, the request needs it too, so that no agent avoids an
+//! approval by a request. Requests delegate nothing: the rules of the tasks above would have to hold for the callees.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use baton_breadcrumb::Trigger;
 use baton_config::{Role, Sources};
 use baton_runtime::{LoadedJob, RunError};
 use baton_types::breadcrumb::Breadcrumb;
-use baton_types::config::{Agent, Configs, Tool};
+use baton_types::config::{Configs, Tool};
 use baton_types::id::{AgentId, ToolId};
 use baton_types::principal::Principal;
 use baton_types::tool_type::Then;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Listener, NoRun, Planned};
 
@@ -42,7 +43,12 @@ pub(super) struct Request {
 impl Request {
     /// Reads a request.
     pub(super) fn read(record: &Breadcrumb) -> Result<Self, String> {
-        serde_json::from_str(record.context.text()).map_err(|error| format!("the request cannot be read: {error}"))
+        let context = record.context.text();
+        if !context.trim_start().starts_with('{') {
+            return Err("the request is not an object".to_owned());
+        }
+        let read: Self = serde_json::from_str(context).map_err(|error| format!("the request cannot be read: {error}"))?;
+        Ok(Self { id: read.id.filter(|id| !id.is_empty()), ..read })
     }
 }
 
@@ -67,26 +73,24 @@ pub(super) async fn plan(listener: &Listener, trigger: &Trigger, record: &Breadc
             in_folder(folder, of_agent(listener, &sources, state.configs(), agent, &request)?)
         }
         (Principal::Agent(_), None) => {
-            return Err(NoRun::Refused("no run is known that made the request, so its author's rights are not".to_owned()));
+            return Err(NoRun::Refused("the run that wrote the request is unknown, so its author's rights are too".to_owned()));
         }
         (Principal::Person(_) | Principal::Program(_) | Principal::Engine, _) => {
-            let agent = json!({"agent_id": RUNNER, "tools": [request.tool]});
-            let job = job_of(RUNNER, &request).to_string();
+            let configurations: Vec<&String> = request.config_id.iter().collect();
+            let agent = json!({"agent_id": RUNNER, "tools": [request.tool], "configs": configurations});
+            let job = job_of(RUNNER, &request, Map::new()).to_string();
             let files = (listener.read_project)(&job).map_err(NoRun::Failed)?;
             let mut sources = files.sources;
             let tools = listener.engine.load_tools(&sources).map_err(|faults| NoRun::Failed(faults.to_string()))?;
-            if !tools.contains_key(&ToolId::new(request.tool.as_str())) {
-                return Err(NoRun::Refused(format!("there is no tool {:?}", request.tool)));
-            }
+            check_tool(tools.get(&ToolId::new(request.tool.as_str())), &request.tool)?;
             add_agent(&mut sources, agent, &request);
             in_folder(Some(files.folder), loaded(listener, sources)?)
         }
     };
-    check_type(&job.configs, &request.tool)?;
     Ok(Planned { job, request: format!("Call {}.", request.tool), documents: Vec::new(), model: None })
 }
 
-/// Returns the job of a request by an agent, from the files of the run that made it.
+/// Returns the job of a request by an agent, from the files of the run that made it: the agent alone, with its function tools.
 fn of_agent(
     listener: &Listener,
     sources: &Sources,
@@ -95,25 +99,22 @@ fn of_agent(
     request: &Request,
 ) -> Result<LoadedJob, NoRun> {
     let config = configs.agents.get(agent).ok_or_else(|| NoRun::Refused(format!("the agent {agent} is not in its run")))?;
-    if !config.tools.contains_key(&ToolId::new(request.tool.as_str())) {
-        return Err(NoRun::Refused(format!("there is no tool {:?} for {agent}", request.tool)));
-    }
+    check_tool(config.tools.get(&ToolId::new(request.tool.as_str())), &request.tool)?;
     let grant = |tool: &Tool| {
-        let strictest =
-            configs.agents.values().filter(|other| other.tools.contains_key(&tool.id)).map(|other| other.approver(tool)).max();
-        match strictest.flatten() {
+        let granted = configs.agents.values().filter(|other| other.tools.contains_key(&tool.id));
+        match granted.map(|other| other.approver(tool)).max().flatten() {
             Some(approver) => json!({"tool": tool.id, "approval": approver}),
             None => json!(tool.id),
         }
     };
-    let tools: Vec<Value> = config.tools.values().map(|tool| grant(tool)).collect();
+    // Without delegations: callees and their masters are not part of this run.
+    let functions = config.tools.values().filter(|tool| tool.tool_type.behavior().then == Then::Continue);
+    let tools: Vec<Value> = functions.map(|tool| grant(tool)).collect();
     let configurations: Vec<&str> = config.configurations.keys().map(|id| &**id).collect();
     let form = json!({"agent_id": agent, "tools": tools, "configs": configurations, "limits": config.limits});
-    // Other agents would need their models and keys.
-    let callees = callees(configs, config);
-    let is_callee = |path: &str| callees.iter().any(|callee| path == format!("agents/{callee}.json"));
-    let mut kept = sources.clone().without(Role::Job).with_agents(is_callee);
-    kept.add(Role::Job, "job.json", job_of(agent.as_str(), request).to_string());
+    let of_run = sources.of(Role::Job).next().and_then(|job| serde_json::from_str(&job.text).ok()).unwrap_or_default();
+    let mut kept = sources.clone().without(Role::Job).without(Role::Agent).without(Role::SharedAgent);
+    kept.add(Role::Job, "job.json", job_of(agent.as_str(), request, of_run).to_string());
     add_agent(&mut kept, form, request);
     loaded(listener, kept)
 }
@@ -127,28 +128,17 @@ fn loaded(listener: &Listener, sources: Sources) -> Result<LoadedJob, NoRun> {
     listener.engine.load(sources.in_order()).map_err(|faults| NoRun::Refused(faults.to_string()))
 }
 
-/// Returns the agents that work for `agent` or for one of them, without itself.
-fn callees<'c>(configs: &'c Configs, agent: &'c Agent) -> BTreeSet<&'c AgentId> {
-    let of = |agent: &'c Agent| agent.tools.values().filter_map(|tool| tool.agent.as_ref());
-    let (mut found, mut open) = (BTreeSet::new(), vec![agent]);
-    while let Some(next) = open.pop() {
-        for callee in of(next).filter(|callee| **callee != agent.id) {
-            if found.insert(callee) {
-                open.extend(configs.agents.get(callee).map(|agent| &**agent));
-            }
-        }
-    }
-    found
-}
-
-fn job_of(agent: &str, request: &Request) -> Value {
-    json!({
-        "job_id": RUNNER,
-        "description": format!("Executes {} for a tool.request.v1.", request.tool),
-        "root": agent,
-        "request": "Call the tool.",
-        "models": {MODEL: {"provider": "scripted", "script": SCRIPT}},
-    })
+/// Returns the job of a request. `of_run` is the job of the run that made it: its models and limits hold here too.
+fn job_of(agent: &str, request: &Request, of_run: Map<String, Value>) -> Value {
+    let mut job = of_run;
+    job.retain(|key, _| matches!(key.as_str(), "models" | "limits" | "session_limits" | "summary_model" | "outage_seconds"));
+    let mut job = Value::Object(job);
+    job["job_id"] = json!(RUNNER);
+    job["description"] = json!(format!("Executes {} for a tool.request.v1.", request.tool));
+    job["root"] = json!(agent);
+    job["request"] = json!("Call the tool.");
+    job["models"][MODEL] = json!({"provider": "scripted", "script": SCRIPT});
+    job
 }
 
 /// Adds the agent that makes the call, and the script of its model.
@@ -161,19 +151,19 @@ fn add_agent(sources: &mut Sources, mut agent: Value, request: &Request) {
     if let Some(config) = &request.config_id {
         call["config_id"] = json!(config);
     }
-    let script = json!({"agents": {&id: {"turns": [{"calls": [call]}, {"text": "done"}]}}});
+    let script = json!({"agents": {&id: {"turns": [{"calls": [call], "literal": true}, {"text": "done"}]}}});
     sources.add(Role::Agent, format!("agents/{id}.json"), agent.to_string());
     sources.add(Role::ModelScript, SCRIPT, script.to_string());
 }
 
-/// Refuses a tool that acts on its calling task: a request has no such task.
-fn check_type(configs: &Configs, tool: &str) -> Result<(), NoRun> {
-    let found = configs.tools.get(&ToolId::new(tool));
-    match found.map(|tool| (tool.tool_type, tool.tool_type.behavior().then)) {
-        None => Err(NoRun::Refused(format!("there is no tool {tool:?}"))),
-        Some((_, Then::Continue | Then::Block)) => Ok(()),
-        Some((kind, Then::Stop | Then::Enter)) => {
-            Err(NoRun::Refused(format!("{tool} is of type {kind}: it acts on its calling task, and a request has none")))
-        }
+/// Refuses a tool that is unknown, and one that is not a function: delegations, questions and handoffs act on the task that calls them.
+fn check_tool(tool: Option<&Arc<Tool>>, name: &str) -> Result<(), NoRun> {
+    let tool = tool.ok_or_else(|| NoRun::Refused(format!("there is no tool {name:?} for the author of the request")))?;
+    if tool.tool_type.behavior().then == Then::Continue {
+        return Ok(());
     }
+    let kind = tool.tool_type;
+    Err(NoRun::Refused(format!(
+        "{name} is of type {kind}, which acts on the task that calls it; a request can only call functions"
+    )))
 }

@@ -291,7 +291,11 @@ async fn a_chain_of_triggers_ends_at_its_depth(store: Arc<dyn Store>) {
     for round in 1_u32.. {
         create(&*store, &format!("r{round}"), tagged(&["work"]), &by).await.expect("a record");
         let next = next(&*store).await;
-        let Some(next) = next.first() else { break };
+        let next = next.first().expect("a trigger");
+        if let Some(reason) = &next.trigger.refused {
+            assert!(reason.contains("trigger 4 of a chain, and limits.trigger_depth is 3"), "{reason}");
+            break;
+        }
         assert!(round < 10, "the chain has no end");
         depths.push(next.trigger.depth);
         let run = format!("run{round}");

@@ -31,10 +31,6 @@ pub(super) fn note(file: &Connection, record: &Breadcrumb, before: Option<&Bread
         let number: i64 = file
             .prepare_cached("SELECT coalesce(max(trigger), 0) + 1 FROM breadcrumb_triggers")?
             .query_row([], |row| row.get(0))?;
-        let state = match refused {
-            None => TriggerState::Waiting,
-            refused => TriggerState::Settled { run: None, answer: None, refused },
-        };
         noted += 1;
         save(
             file,
@@ -49,7 +45,8 @@ pub(super) fn note(file: &Connection, record: &Breadcrumb, before: Option<&Bread
                 cause: by.run.clone(),
                 at: record.updated_at.as_micros(),
                 record: (record.ttl_type != TtlType::Never).then(|| Box::new(record.clone())),
-                state,
+                refused,
+                state: TriggerState::Waiting,
             },
         )
     };
