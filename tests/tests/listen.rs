@@ -283,7 +283,9 @@ async fn a_request_of_a_tool_is_executed_once_and_answered() {
     desk.create("no object", REQUEST_SCHEMA, &[], ask(json!({"tool": "echo", "input": [1], "requestId": "c5"}))).await;
     desk.create("handoff", REQUEST_SCHEMA, &[], ask(json!({"tool": "handoff", "input": {}, "requestId": "c6"}))).await;
     desk.create("no-id", REQUEST_SCHEMA, &[], ask(json!({"tool": "echo", "input": {"message": "hi"}}))).await;
-    desk.listen(&answering("never asked"), 7).await;
+    let configured = json!({"tool": "echo", "input": {"message": "x"}, "config_id": "none", "requestId": "c7"});
+    desk.create("no configuration", REQUEST_SCHEMA, &[], configured).await;
+    desk.listen(&answering("never asked"), 8).await;
     let sum = response(&desk, "c1").await;
     assert_eq!(
         (&sum["status"], &sum["output"]["result"], &sum["tool"], &sum["request_id"]),
@@ -291,9 +293,13 @@ async fn a_request_of_a_tool_is_executed_once_and_answered() {
     );
     let in_session = desk.all(RESPONSE_SCHEMA).await.into_iter().filter(|record| record.tags.contains(&"session:s1".to_owned()));
     assert_eq!(in_session.count(), 1);
-    for (id, reason) in
-        [("c2", "expression"), ("c3", "rm"), ("c5", "`input` is an object"), ("c6", "a request can only call functions")]
-    {
+    for (id, reason) in [
+        ("c2", "expression"),
+        ("c3", "rm"),
+        ("c5", "`input` is an object"),
+        ("c6", "a request can only call functions"),
+        ("c7", "no configuration \"none\""),
+    ] {
         let failed = response(&desk, id).await;
         assert_eq!(failed["status"], "error", "{failed}");
         assert!(failed["error"].as_str().unwrap().contains(reason), "{failed}");

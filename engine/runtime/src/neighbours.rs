@@ -1,8 +1,8 @@
 //! Searches of breadcrumbs by meaning: the nearest neighbours of the words.
 //!
 //! Vectors are made when a search needs them, so no write waits for a provider or fails because of one. A search makes a bounded number of
-//! vectors in a bounded time, and the next search continues. Whatever fails, the search still has an answer: records without a vector
-//! are searched by words, and the answer names the reason.
+//! vectors in a bounded time, and the next search continues. A failure never fails the search: records without a vector are
+//! searched by words, and the answer names the reason.
 
 use std::collections::VecDeque;
 use std::time::Duration;

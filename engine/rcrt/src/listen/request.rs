@@ -83,8 +83,11 @@ pub(super) async fn plan(listener: &Listener, trigger: &Trigger, record: &Breadc
             let mut sources = files.sources;
             let tools = listener.engine.load_tools(&sources).map_err(|faults| NoRun::Failed(faults.to_string()))?;
             check_tool(tools.get(&ToolId::new(request.tool.as_str())), &request.tool)?;
+            check_configuration(&sources, request.config_id.as_deref())?;
             add_agent(&mut sources, agent, &request);
-            in_folder(Some(files.folder), loaded(listener, sources)?)
+            // The files of a project can be corrected.
+            let loaded = listener.engine.load(sources.in_order()).map_err(|faults| NoRun::Failed(faults.to_string()))?;
+            in_folder(Some(files.folder), loaded)
         }
     };
     Ok(Planned { job, request: format!("Call {}.", request.tool), documents: Vec::new(), model: None })
@@ -116,16 +119,16 @@ fn of_agent(
     let mut kept = sources.clone().without(Role::Job).without(Role::Agent).without(Role::SharedAgent);
     kept.add(Role::Job, "job.json", job_of(agent.as_str(), request, of_run).to_string());
     add_agent(&mut kept, form, request);
-    loaded(listener, kept)
+    // The faults would show files to the readers of the answer.
+    listener.engine.load(kept.in_order()).map_err(|faults| {
+        tracing::warn!(%agent, "{faults}");
+        NoRun::Refused("the files of the run that wrote the request cannot be loaded again".to_owned())
+    })
 }
 
 fn in_folder(folder: Option<PathBuf>, mut job: LoadedJob) -> LoadedJob {
     job.folder = folder;
     job
-}
-
-fn loaded(listener: &Listener, sources: Sources) -> Result<LoadedJob, NoRun> {
-    listener.engine.load(sources.in_order()).map_err(|faults| NoRun::Refused(faults.to_string()))
 }
 
 /// Returns the job of a request. `of_run` is the job of the run that made it: its models and limits hold here too.
@@ -154,6 +157,14 @@ fn add_agent(sources: &mut Sources, mut agent: Value, request: &Request) {
     let script = json!({"agents": {&id: {"turns": [{"calls": [call], "literal": true}, {"text": "done"}]}}});
     sources.add(Role::Agent, format!("agents/{id}.json"), agent.to_string());
     sources.add(Role::ModelScript, SCRIPT, script.to_string());
+}
+
+/// Refuses a configuration that the project does not have.
+fn check_configuration(sources: &Sources, id: Option<&str>) -> Result<(), NoRun> {
+    let Some(id) = id else { return Ok(()) };
+    let path = format!("configs/{id}.json");
+    let mut files = sources.of(Role::Configuration).chain(sources.of(Role::SharedConfiguration));
+    if files.any(|file| file.path == path) { Ok(()) } else { Err(NoRun::Refused(format!("there is no configuration {id:?}"))) }
 }
 
 /// Refuses a tool that is unknown, and one that is not a function: delegations, questions and handoffs act on the task that calls them.

@@ -226,7 +226,7 @@ impl Bounded {
     }
 }
 
-/// The side of the browser.
+/// Reader of the browser's messages.
 struct Incoming {
     outgoing: mpsc::WeakUnboundedSender<Vec<u8>>,
     state: Arc<Mutex<State>>,

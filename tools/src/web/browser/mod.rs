@@ -52,7 +52,7 @@ enum Action {
     Click,
     Type,
     Extract,
-    /// Another name of `extract`, which the seeds use.
+    /// Another name of `extract`.
     GetContent,
     Evaluate,
     WaitFor,

@@ -6,7 +6,7 @@
 //! all its addresses by [`guard`](super::super::guard), and connects to one of exactly these. The browser resolves no names and sends
 //! no UDP, and its own services have another proxy, which does not exist (see [`launch`](super::launch)).
 //!
-//! One host is none of the web: its pages are the documents of the run ([`DocumentServer`]).
+//! One host is local: its pages are the documents of the run ([`DocumentServer`]).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -34,10 +34,10 @@ pub(super) enum TabError {
     /// The browser or the page failed.
     #[error(transparent)]
     DevTools(#[from] DevToolsError),
-    /// The page, or what is in it, is not as the action needs it.
+    /// The page does not meet the action's precondition.
     #[error("{0}")]
     Page(String),
-    /// It did not happen in time.
+    /// The time limit was reached.
     #[error("{what} within {} s", .limit.as_secs_f64())]
     Late {
         /// The event that was awaited.
