@@ -202,3 +202,50 @@ async fn a_repeated_request_is_not_executed_again_after_any_crash() {
     }
     assert!(crashes >= 8, "only {crashes} crashes were tried");
 }
+
+/// Returns the newest response of a tool in a request.
+fn newest_response(request: &ModelRequest) -> Value {
+    let texts = request.messages.last().into_iter().flat_map(|message| &message.parts).filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let line = texts.flat_map(str::lines).find(|line| line.starts_with('{')).expect("a response");
+    serde_json::from_str(line).unwrap()
+}
+
+/// Patterns 6 and 7 of seed 001, and its accumulation: each step uses the results of the steps before.
+#[tokio::test]
+async fn an_agent_creates_searches_processes_and_updates_records_by_json_in_its_text() {
+    let id = Arc::new(Mutex::new(Value::Null));
+    let model = FunctionModel::new(move |request: &ModelRequest| {
+        let asks = |tool: &str, input: &Value| {
+            let call = json!({"tool": tool, "input": input, "requestId": format!("{tool}-1"), "return_to_llm": true});
+            ModelTurn::text(json!({"message": "One moment.", "tool_requests": [call]}).to_string())
+        };
+        let output = || newest_response(request)["context"]["output"].clone();
+        let context = json!({"content": "budget of project X"});
+        let note = json!({"schema_name": "note.v1", "title": "Meeting Notes", "tags": ["note", "meeting"], "context": context});
+        Ok(match request.turn {
+            1 => asks("breadcrumb-create", &note),
+            2 => asks("breadcrumb-search", &json!({"query": "meeting notes about project", "nn": 5})),
+            3 => {
+                let found = &output()["breadcrumbs"][0];
+                *id.lock().unwrap() = found["id"].clone();
+                asks("json-transform", &json!({"data": found["context"], "operation": "extract", "path": "content"}))
+            }
+            4 => {
+                let content = format!("updated {}", output()["result"].as_str().unwrap());
+                let updates = json!({"tags": ["note", "important"], "context": {"content": content}});
+                asks("breadcrumb-update", &json!({"breadcrumb_id": *id.lock().unwrap(), "updates": updates}))
+            }
+            _ => ModelTurn::text(json!({"message": output().to_string(), "tool_requests": []}).to_string()),
+        })
+    });
+    let engine = engine(Arc::new(MemoryStore::default()), &(Arc::new(model) as Arc<_>));
+    let tools = ["breadcrumb-create", "breadcrumb-search", "json-transform", "breadcrumb-update"];
+    let job = TestJob::new("solo", json!({})).agent_with("solo", &tools, json!({"invocation": "universal"}));
+    let finished = run_to_end(&engine, tools.into_iter().fold(job, TestJob::built_in).load()).await;
+    let result: Value = serde_json::from_str(finished.result.as_str().unwrap_or_else(|| panic!("{}", finished.result))).unwrap();
+    assert_eq!((&result["success"], &result["new_version"]), (&json!(true), &json!(2)));
+    assert_eq!(result["breadcrumb"]["context"], json!({"content": "updated budget of project X"}));
+}
