@@ -11,7 +11,7 @@ use baton_models::Model;
 use baton_rcrt::{Heard, Listener, Outcome, ProjectFiles};
 use baton_runtime::Engine;
 use baton_store::{Creation, MemoryStore, Store, Update};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Verdict};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Verdict, Visibility};
 use baton_types::id::{BreadcrumbId, ProjectId};
 use baton_types::message::{Part, Role as Speaker};
 use baton_types::model::{ModelRequest, ModelTurn};
@@ -376,6 +376,27 @@ async fn a_request_delegates_nothing_and_its_input_is_data() {
     desk.listen(&asked, 4).await;
     let outcomes = desk.outcomes();
     assert_eq!(outcomes["list"], Outcome::Refused("the request is not an object".to_owned()));
+}
+
+#[tokio::test]
+async fn the_answer_to_a_private_request_is_private_to_its_author() {
+    let desk = Desk::new();
+    let new = NewBreadcrumb {
+        title: "salary".to_owned(),
+        schema_name: Some(REQUEST_SCHEMA.to_owned()),
+        context: json!({"tool": "echo", "input": {"message": "my salary"}, "requestId": "sal"}).into(),
+        visibility: Visibility::Private,
+        ..NewBreadcrumb::default()
+    };
+    desk.create_by("salary", new, &desk.ann).await;
+    desk.listen(&answering("never asked"), 1).await;
+    let answers = desk.all(RESPONSE_SCHEMA).await;
+    let facts = (answers.len(), &answers[0].owner, answers[0].visibility);
+    assert_eq!(facts, (1, &Principal::person("ann"), Visibility::Private));
+    let bob = Author::outside(Principal::person("bob"), ProjectId::new("p"));
+    let query = BreadcrumbQuery { limit: 10, ..BreadcrumbQuery::default() };
+    let found = desk.store.breadcrumbs().search(&query, &bob.viewer, Timestamp::from_micros(5_000)).await.unwrap();
+    assert_eq!(found.breadcrumbs, []);
 }
 
 #[tokio::test]

@@ -192,9 +192,9 @@ impl Listener {
                     let number = heard.trigger.number;
                     in_progress.remove(&number);
                     let pause = match heard.outcome {
-                        Outcome::Waits | Outcome::Elsewhere => Some(LOOK_AGAIN),
+                        Outcome::Waits | Outcome::Elsewhere | Outcome::Stopped => Some(LOOK_AGAIN),
                         Outcome::Failed(_) => Some(TRY_AGAIN),
-                        Outcome::Answered(_) | Outcome::Refused(_) | Outcome::Stopped => None,
+                        Outcome::Answered(_) | Outcome::Refused(_) => None,
                     };
                     let is_known = postponed.get(&number).is_some_and(|(_, before)| *before == heard.outcome);
                     if !is_known && heard.outcome != Outcome::Elsewhere {
