@@ -126,7 +126,7 @@ async fn a_crash_at_any_commit_changes_nothing_in_the_end_on_disk() {
 #[tokio::test]
 async fn a_run_that_is_known_but_was_never_begun_is_not_resumed() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let run = NewRun { id: "lost".into(), job: "test".into(), at: Timestamp::from_micros(1), past: None };
+    let run = NewRun { id: "lost".into(), job: "test".into(), at: Timestamp::from_micros(1), past: None, trigger: None };
     store.create(run).await.unwrap();
     let resumed = engine(store, &answers()).resume(&"lost".into()).await;
     assert!(matches!(resumed, Err(RunError::NeverStarted(id)) if id == "lost"));

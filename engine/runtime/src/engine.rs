@@ -371,8 +371,7 @@ impl Services {
             let commands = Commands::new(self.store.subscribe(&id), false, false);
             let mut first = begun.first_batch(&id, 1, past.map_or(0, |past| past.seq), &run, at);
             first.contents.extend_from_slice(contents);
-            first.trigger = trigger;
-            let new = NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: past.cloned() };
+            let new = NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: past.cloned(), trigger };
             match self.store.begin(new, &self.store.owner(), first).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
                 Err(error) => return Err(error.into()),

@@ -46,7 +46,7 @@ pub trait Store: Send + Sync + 'static {
     /// run without entries.
     ///
     /// Fails like [`Store::create`], and like [`Store::append`] if `first` is not a batch of epoch 1 after the last entry of
-    /// the run's past (entry 0 if it has none). Fails with [`StoreError::TriggerTaken`] if another run handles the batch's trigger.
+    /// the run's past (entry 0 if it has none). Fails with [`StoreError::TriggerTaken`] if another run handles its trigger.
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError>;
 
     /// Makes `owner` the owner of `run`, which has the epoch `epoch`, and returns the new epoch, one higher. Every batch of an older
@@ -156,6 +156,8 @@ pub struct NewRun {
     /// The entries of another run that it begins with, by reference: they are read as its own, and its first own entry
     /// follows them. The other run is kept as long as this one.
     pub past: Option<ForkPoint>,
+    /// The trigger that it handles; see [`Store::begin`].
+    pub trigger: Option<u64>,
 }
 
 impl NewRun {
@@ -187,8 +189,6 @@ pub struct Batch {
     /// Whether the owner releases the run with this batch. The run then has no owner until the next
     /// [`Store::take_over`].
     pub releases: bool,
-    /// The trigger that the run handles. Only the first batch of a run has one; see [`Store::begin`].
-    pub trigger: Option<u64>,
     /// If the owner releases the run while it waits: when it continues by itself, or [`Timestamp::MAX`] if only a command can wake
     /// it. See [`Store::due`].
     pub wakes: Option<Timestamp>,
@@ -207,7 +207,6 @@ impl Batch {
             summary: None,
             consumed: Vec::new(),
             releases: false,
-            trigger: None,
             wakes: None,
         }
     }

@@ -224,7 +224,7 @@ impl Store for MemoryStore {
         let mut state = self.lock();
         first.check(1, run.past_seq())?;
         state.past_of(&run)?;
-        first.trigger.map_or(Ok(()), |trigger| self.breadcrumbs.start(trigger, &run.id))?;
+        run.trigger.map_or(Ok(()), |trigger| self.breadcrumbs.start(trigger, &run.id))?;
         state.create(run)?;
         let record = &mut state.run_mut(&first.run)?.record;
         (record.epoch, record.owner) = (1, Some(owner.to_owned()));
@@ -367,7 +367,8 @@ mod tests {
             Entry::Control(Control { task: None, action: steered, by: baton_types::principal::Principal::program("test") }),
         ));
         batch.contents.push((hash, bytes));
-        let new = |id: &str, past| NewRun { id: RunId::new(id), job: JobId::new("j"), at: Timestamp::default(), past };
+        let new =
+            |id: &str, past| NewRun { id: RunId::new(id), job: JobId::new("j"), at: Timestamp::default(), past, trigger: None };
         store.create(new("a", None)).await.expect("a new run");
         store.take_over(&id, "owner", 0).await.expect("there");
         store.append(batch).await.expect("its first entry");
@@ -390,7 +391,7 @@ mod tests {
             let mut batch = Batch::new(id.clone(), 1, 0);
             batch.entries.push(Arc::new(Recorded { seq: 1, decision: 1, at: Timestamp::default(), entry: Entry::RunEnded(end) }));
             batch.contents = vec![content("shared"), content(own)];
-            let run = NewRun { id, job: JobId::new("j"), at: Timestamp::default(), past: None };
+            let run = NewRun { id, job: JobId::new("j"), at: Timestamp::default(), past: None, trigger: None };
             store.begin(run, "owner", batch).await.expect("a new run");
         }
         let held = async |text: &str| store.content(content(text).0).await.expect("memory never fails").is_some();

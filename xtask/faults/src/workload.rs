@@ -96,7 +96,7 @@ impl Plan {
             } else {
                 (None, Vec::new())
             };
-            let new = NewRun { id: id.clone(), job: "job".into(), at: Timestamp::from_micros(index as i64), past };
+            let new = NewRun { id: id.clone(), job: "job".into(), at: Timestamp::from_micros(index as i64), past, trigger: None };
             let mut seq = past_entries.len() as u64;
             let mut batches = Vec::new();
             for round in 0..ROUNDS {
@@ -162,7 +162,7 @@ fn removed_run() -> (NewRun, Batch) {
     let mut batch = Batch::new(id.clone(), 1, 0);
     batch.entries.push(Arc::new(Recorded { seq: 1, decision: 1, at: Timestamp::default(), entry: Entry::Control(control) }));
     batch.contents.push((hash, Content::from(bytes)));
-    (NewRun { id, job: "job".into(), at: Timestamp::default(), past: None }, batch)
+    (NewRun { id, job: "job".into(), at: Timestamp::default(), past: None, trigger: None }, batch)
 }
 
 fn memory() -> MemoryId {

@@ -21,7 +21,10 @@ fn copy_with_unknown_key(folder: &Folder) {
         started.configs = ContentHash::of(&sources);
         started.run = RunId::new("foreign");
         store.put_content(started.configs, sources.into()).await.unwrap();
-        store.create(NewRun { id: RunId::new("foreign"), job: run.job, at: run.created, past: None }).await.unwrap();
+        store
+            .create(NewRun { id: RunId::new("foreign"), job: run.job, at: run.created, past: None, trigger: None })
+            .await
+            .unwrap();
         let epoch = store.take_over(&RunId::new("foreign"), "process 0", 0).await.unwrap();
         let mut batch = Batch::new(RunId::new("foreign"), epoch, 0);
         batch.entries = entries.into_iter().map(Arc::new).collect();

@@ -84,14 +84,14 @@ fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows:
     if let Err(refused) = batch.check(1, run.past_seq()) {
         return Ok(Err(refused));
     }
-    if let Some(trigger) = batch.trigger
+    if let Some(trigger) = run.trigger
         && !breadcrumbs::triggers::waits(file, trigger)?
     {
         return Ok(Err(StoreError::TriggerTaken(trigger)));
     }
     insert_run(file, run, &mut |row| {
         (row.epoch, row.owner) = (1, Some(owner.to_owned()));
-        batch.trigger.map_or(Ok(()), |trigger| breadcrumbs::triggers::start(file, trigger, &run.id))?;
+        run.trigger.map_or(Ok(()), |trigger| breadcrumbs::triggers::start(file, trigger, &run.id))?;
         put_parts(file, row, batch, rows)
     })
 }

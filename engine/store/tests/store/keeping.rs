@@ -59,8 +59,8 @@ async fn a_run_is_kept_until_its_trigger_is_answered_and_goes_with_it() {
     let project = crate::breadcrumbs::project("p");
     let triggers = async || disk.store.breadcrumbs().next_triggers(&project, 9, at(9)).await.expect("readable");
     let trigger = triggers().await[0].trigger.number;
-    let first = Batch { trigger: Some(trigger), entries: vec![entry(1, "0", "began"), ended(2, 5)], ..batch(&run_id("r"), 0, 0) };
-    disk.store.begin(new_run("r", 1), "process 1", first).await.expect("a run");
+    let first = Batch { entries: vec![entry(1, "0", "began"), ended(2, 5)], ..batch(&run_id("r"), 0, 0) };
+    disk.store.begin(NewRun { trigger: Some(trigger), ..new_run("r", 1) }, "process 1", first).await.expect("a run");
     let none = Retention { keep_newest: Some(0), ..Retention::default() };
     assert!(disk.store.collect(none.clone(), false).await.expect("a pass").runs.is_empty(), "its answer is not written yet");
     let settlement = baton_store::Settlement { trigger, answer: None, refused: None };

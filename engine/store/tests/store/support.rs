@@ -47,7 +47,7 @@ pub(crate) fn at(micros: u64) -> Timestamp {
 }
 
 pub(crate) fn new_run(name: &str, created: u64) -> NewRun {
-    NewRun { id: run_id(name), job: "job".into(), at: at(created), past: None }
+    NewRun { id: run_id(name), job: "job".into(), at: at(created), past: None, trigger: None }
 }
 
 /// Returns a run that exists and is owned; its epoch is 1.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_breadcrumb::{AGENT_SCHEMA, Author, Handler, REQUEST_SCHEMA, TriggerState};
-use baton_store::{Batch, Creation, NextTrigger, Settlement, Store, StoreError};
+use baton_store::{Creation, NewRun, NextTrigger, Settlement, Store, StoreError};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, NewBreadcrumb, Sensitivity, Verdict, Visibility};
 use baton_types::id::{BreadcrumbId, RunId};
 use serde_json::{Value, json};
@@ -80,8 +80,8 @@ async fn settle_all(store: &dyn Store) {
 
 /// Begins a run that handles a trigger.
 async fn begin(store: &dyn Store, name: &str, trigger: u64) -> Result<(), StoreError> {
-    let first = Batch { trigger: Some(trigger), ..batch(&run_id(name), 0, 1) };
-    store.begin(new_run(name, 1), "process 1", first).await
+    let run = NewRun { trigger: Some(trigger), ..new_run(name, 1) };
+    store.begin(run, "process 1", batch(&run_id(name), 0, 1)).await
 }
 
 async fn a_version_that_an_agent_waits_for_is_a_trigger(store: Arc<dyn Store>) {

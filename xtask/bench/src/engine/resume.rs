@@ -96,7 +96,7 @@ pub(super) async fn make(n: usize, path: &Path) -> anyhow::Result<()> {
     let run = handle.id().clone();
     let record = watched.run(&run).await?.context("the run is unknown")?;
     let place = Place::at(path)?;
-    place.store.create(NewRun { id: run.clone(), job: record.job, at: record.created, past: None }).await?;
+    place.store.create(NewRun { id: run.clone(), job: record.job, at: record.created, past: None, trigger: None }).await?;
     let epoch = place.store.take_over(&run, "bench", 0).await?;
     let mut written = 0;
     while written < record.last_seq {
