@@ -67,13 +67,13 @@ pub(super) async fn of_run(
 }
 
 /// Returns the answer to a request of a tool that is refused. Refused triggers of agents have none.
-pub(super) fn of_refusal(trigger: &Trigger, record: &Breadcrumb, reason: &str) -> Option<Creation> {
+pub(super) fn of_refusal(trigger: &Trigger, record: &Breadcrumb, reason: &str, at: Timestamp) -> Option<Creation> {
     if trigger.handler != Handler::ToolRequest {
         return None;
     }
     let error = baton_types::call::CallError::new(baton_types::call::ErrorCode::ToolFailed, reason);
     let new = tool_response(record, &CallResult::error(CallStatus::Failed, error), None, None);
-    Some(creation(trigger, record, new, Principal::Engine, trigger.cause.clone(), record.updated_at))
+    Some(creation(trigger, record, new, Principal::Engine, trigger.cause.clone(), at))
 }
 
 /// Returns the entries of a run without those of the runs that it continues.

@@ -244,7 +244,7 @@ impl Listener {
             Err(NoRun::Failed(reason)) => return (run, Outcome::Failed(reason)),
             Err(NoRun::Refused(reason)) => {
                 let record = next.record.as_ref().or(next.trigger.record.as_deref());
-                let answer = record.and_then(|record| answer::of_refusal(&next.trigger, record, &reason));
+                let answer = record.and_then(|record| answer::of_refusal(&next.trigger, record, &reason, self.engine.now()));
                 return (run, self.settle(&next, answer, Some(reason)).await);
             }
         };
