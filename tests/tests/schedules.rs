@@ -1,11 +1,11 @@
-//! Schedules whose ticks a tending process publishes.
+//! Schedules whose ticks a worker publishes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_breadcrumb::{Author, SCHEDULE_SCHEMA, Schedule};
-use baton_runtime::{Clock, Engine, SteadyClock, Tending};
+use baton_runtime::{Clock, Engine, SteadyClock, WorkOptions, WorkReport};
 use baton_store::{Creation, MemoryStore, Store};
 use baton_types::breadcrumb::{Breadcrumb, NewBreadcrumb};
 use baton_types::id::{BreadcrumbId, JobId, MemoryId, ProjectId};
@@ -54,8 +54,8 @@ async fn two_processes_publish_each_tick_once() {
     }
     assert_eq!((expected["daily"].len(), expected["monthly"].len()), (2, 1));
     let published = Mutex::new(BTreeMap::<String, Vec<String>>::new());
-    let report = |tending: Tending<'_>| {
-        let Tending::Schedules(pass) = tending else { panic!("there is no run") };
+    let report = |report: WorkReport<'_>| {
+        let WorkReport::Schedules(pass) = report else { panic!("there is no run") };
         assert_eq!((pass.schedules, &pass.failed[..]), (2, &[][..]));
         for tick in &pass.published {
             let context = tick.context.value();
@@ -65,7 +65,8 @@ async fn two_processes_publish_each_tick_once() {
     };
     let (one, other) = (engine(&store, &clock), engine(&store, &clock));
     let until = || tokio::time::sleep(Duration::from_hours(24 * DAYS));
-    let (first, second) = tokio::join!(one.tend(until(), report), other.tend(until(), report));
+    let (first, second) =
+        tokio::join!(one.work(WorkOptions::default(), until(), report), other.work(WorkOptions::default(), until(), report));
     first.and(second).unwrap();
     assert_eq!(published.into_inner().unwrap(), expected);
 }
@@ -79,8 +80,8 @@ async fn a_tick_is_published_at_its_moment_and_a_fault_is_reported_once() {
     let strict =
         json!({"defines_schema": "schedule.tick.v1", "field_definitions": {"owner": {"type": "string", "required": true}}});
     let passes = Mutex::new(Vec::new());
-    let report = |tending: Tending<'_>| {
-        let Tending::Schedules(pass) = tending else { panic!("there is no run") };
+    let report = |report: WorkReport<'_>| {
+        let WorkReport::Schedules(pass) = report else { panic!("there is no run") };
         let late = |tick: &Breadcrumb| {
             let moment = |field: &str| Timestamp::parse(tick.context.value()[field].as_str().unwrap()).unwrap();
             moment("published_at").since(moment("scheduled_at"))
@@ -102,7 +103,7 @@ async fn a_tick_is_published_at_its_moment_and_a_fault_is_reported_once() {
         store.breadcrumbs().create(creation).await.unwrap();
         tokio::time::sleep(Duration::from_secs(200)).await;
     };
-    engine.tend(changes, report).await.unwrap();
+    engine.work(WorkOptions::default(), changes, report).await.unwrap();
     assert_eq!(passes.into_inner().unwrap(), [(1, 0), (1, 0), (0, 1)]);
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use baton_models::Model;
 use baton_runtime::{
-    Clock, Delivery, Engine, ForkOptions, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, SteadyClock, Tended, Tending,
+    Clock, Continued, Delivery, Engine, ForkOptions, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, SteadyClock,
+    WorkOptions, WorkReport,
 };
 use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
 use baton_types::entry::{Entry, ForkedEffects};
@@ -216,11 +217,11 @@ async fn a_fork_does_not_sleep_again() {
     assert!(finish(&engine, &again).await.entries.iter().any(|recorded| matches!(recorded.entry, Entry::CallSuspended(_))));
 }
 
-/// Reports of a tending engine: the state of each run that continued.
+/// Reports of a working engine: the state of each run that continued.
 type Reports = Arc<Mutex<BTreeMap<RunId, String>>>;
 
 #[tokio::test]
-async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
+async fn a_worker_continues_waiting_runs() {
     let folder = tempfile::tempdir().unwrap();
     let opened = |input: Value| {
         let store = Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap());
@@ -235,22 +236,22 @@ async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
     }
     // The last one is asked nothing.
     let never = runs.pop().unwrap();
-    let (reports, tending) = (Reports::default(), opened(json!({})));
+    let (reports, worker) = (Reports::default(), opened(json!({})));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let reported = Arc::clone(&reports);
-    let tended = tokio::spawn(async move {
-        let report = |tending: Tending<'_>| {
-            let Tending::Run(run, tended) = tending else { panic!("there is no schedule") };
-            let state = match tended {
-                Tended::Over(RunOutcome::Ended { .. }) => "ended".to_owned(),
-                Tended::Over(other) => name_of(other),
-                Tended::Waits => "waits".to_owned(),
-                Tended::Failed(error) => panic!("{run}: {error}"),
+    let continued = tokio::spawn(async move {
+        let report = |report: WorkReport<'_>| {
+            let WorkReport::Run(run, continued) = report else { panic!("there is no schedule") };
+            let state = match continued {
+                Continued::Over(RunOutcome::Ended { .. }) => "ended".to_owned(),
+                Continued::Over(other) => name_of(other),
+                Continued::Waits | Continued::Quarantined => "waits".to_owned(),
+                Continued::Failed(error) => panic!("{run}: {error}"),
             };
             reported.lock().unwrap().insert(run.clone(), state);
         };
         let until = async { drop(stopped.await) };
-        tending.tend(until, report).await.unwrap();
+        worker.work(WorkOptions::default(), until, report).await.unwrap();
     });
     for run in [&runs[1], &runs[2]] {
         waiting.deliver(run, &call(), &person(), Ok(by("ann"))).await.unwrap();
@@ -261,7 +262,7 @@ async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     drop(stop);
-    tended.await.unwrap();
+    continued.await.unwrap();
     let reports = std::mem::take(&mut *reports.lock().unwrap());
     assert!(runs.iter().all(|run| reports[run] == "ended") && !reports.contains_key(&never), "{reports:?}");
     let finished = waiting.state(&runs[0]).await.unwrap();
@@ -270,7 +271,7 @@ async fn waiting_runs_are_tended_without_anybody_who_resumes_them() {
 }
 
 #[tokio::test]
-async fn a_run_is_tended_soon_after_another_process_releases_it() {
+async fn a_worker_continues_a_run_soon_after_another_process_releases_it() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Gate::named("released");
     let opened = || {
@@ -281,31 +282,31 @@ async fn a_run_is_tended_soon_after_another_process_releases_it() {
         });
         engine(Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap()), &model)
     };
-    let tend = |engine: Engine, stopped: tokio::sync::oneshot::Receiver<()>| {
-        tokio::spawn(async move { engine.tend(async { drop(stopped.await) }, |_| {}).await.unwrap() })
+    let work = |engine: Engine, stopped: tokio::sync::oneshot::Receiver<()>| {
+        tokio::spawn(async move { engine.work(WorkOptions::default(), async { drop(stopped.await) }, |_| {}).await.unwrap() })
     };
     let (first, second) = (opened(), opened());
     let handle = start(&first).await;
     leave(&handle).await;
     first.deliver(handle.id(), &call(), &person(), Ok(by("ann"))).await.unwrap();
     let (stop_first, stopped) = tokio::sync::oneshot::channel();
-    let tended_first = tend(first, stopped);
+    let first_worker = work(first, stopped);
     gate.reached().await;
     let (stop_second, stopped) = tokio::sync::oneshot::channel();
-    let tended_second = tend(second, stopped);
+    let second_worker = work(second, stopped);
     // The second one looks at the run while the first one holds it.
     tokio::time::sleep(Duration::from_millis(200)).await;
     drop(stop_first);
-    tended_first.await.unwrap();
+    first_worker.await.unwrap();
     // Without a second look it would come only after ten seconds.
     tokio::time::timeout(Duration::from_secs(6), gate.reached()).await.expect("the run continues soon");
     gate.open();
     drop(stop_second);
-    tended_second.await.unwrap();
+    second_worker.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_year_of_daily_timers_is_tended_to_its_end() {
+async fn a_worker_continues_a_year_of_daily_timers_to_its_end() {
     const DAYS: u32 = 365;
     let limits = json!({"limits": {"turns": 1_000}});
     let job = TestJob::new("solo", json!({})).agent_with("solo", &["sleep", "handoff"], limits).built_in("sleep").load();
@@ -322,11 +323,11 @@ async fn a_year_of_daily_timers_is_tended_to_its_end() {
     leave(&handle).await;
     let (over, is_over) = tokio::sync::oneshot::channel();
     let (over, woken) = (Mutex::new(Some(over)), Mutex::new(0));
-    let report = |tending: Tending<'_>| match tending {
-        Tending::Schedules(_) => panic!("there is no schedule"),
-        Tending::Run(_, Tended::Waits) => *woken.lock().unwrap() += 1,
-        Tending::Run(_, Tended::Over(outcome)) => drop(over.lock().unwrap().take().map(|over| over.send(name_of(outcome)))),
-        Tending::Run(_, Tended::Failed(error)) => panic!("{error}"),
+    let report = |report: WorkReport<'_>| match report {
+        WorkReport::Schedules(_) => panic!("there is no schedule"),
+        WorkReport::Run(_, Continued::Waits | Continued::Quarantined) => *woken.lock().unwrap() += 1,
+        WorkReport::Run(_, Continued::Over(outcome)) => drop(over.lock().unwrap().take().map(|over| over.send(name_of(outcome)))),
+        WorkReport::Run(_, Continued::Failed(error)) => panic!("{error}"),
     };
     // Time passes only while every run waits, up to the moment of the next timer.
     let began_at = std::time::Instant::now();
@@ -340,9 +341,9 @@ async fn a_year_of_daily_timers_is_tended_to_its_end() {
             }
         }
     };
-    let tended = engine.tend(async { drop(is_over.await) }, report);
+    let continued = engine.work(WorkOptions::default(), async { drop(is_over.await) }, report);
     tokio::select! {
-        tended = tended => tended.unwrap(),
+        continued = continued => continued.unwrap(),
         () = time => {}
     }
     let state = engine.state(handle.id()).await.unwrap();

@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 /// The verbs, grouped under the headings of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Set up", &["init", "new", "validate", "doctor", "docs", "tool", "completions"]),
-    ("Run jobs", &["run", "resume", "continue", "answer", "deliver", "tend", "listen", "pause", "steer", "cancel"]),
+    ("Run jobs", &["run", "resume", "continue", "answer", "deliver", "work", "listen", "pause", "steer", "cancel"]),
     ("Look at runs", &["ps", "show", "timeline", "graph", "doc"]),
     ("Repeat and compare", &["fork", "replay", "diff", "export"]),
     ("Share records", &["breadcrumb"]),

@@ -234,6 +234,8 @@ impl Pages<'_> {
 
 /// The status of a run whose process is gone.
 pub(crate) const INTERRUPTED: &str = "interrupted";
+/// The status of a run that waits for its first worker.
+pub(crate) const QUEUED: &str = "queued";
 
 /// Returns a run's status, as lists show it. A running run is interrupted if the process that owns it is gone.
 pub(crate) fn status<'a>(store: &dyn Store, record: &'a RunRecord) -> &'a str {

@@ -85,7 +85,11 @@ fn document_written(run: &mut Run, version: &Arc<DocumentVersion>) {
 fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
     match (&entry.action, &entry.task) {
         (ControlAction::Paused, _) => run.shared.paused = true,
-        (ControlAction::Unpaused, _) => run.shared.paused = false,
+        (ControlAction::Quarantined { .. }, _) => (run.shared.paused, run.shared.quarantined) = (true, true),
+        (ControlAction::Unpaused, _) => {
+            let shared = &mut run.shared;
+            (shared.paused, shared.quarantined, shared.deaths) = (false, false, 0);
+        }
         (ControlAction::Steered { text }, Some(task)) => {
             let index = known(run, task);
             let task = &mut run.graph[index];
@@ -100,12 +104,16 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
         }
         (ControlAction::Adopted(adoption), _) => {
             adopt::adopted(run, at, adoption);
+            (run.shared.quarantined, run.shared.deaths) = (false, 0);
             if adoption.fork.is_none() {
                 rested(run, at.since(latest));
             }
         }
         // No process worked on the run since its last entry.
-        (ControlAction::TakenOver { .. }, _) => rested(run, at.since(latest)),
+        (ControlAction::TakenOver { after_death, .. }, _) => {
+            run.shared.deaths += u32::from(*after_death);
+            rested(run, at.since(latest));
+        }
         (ControlAction::Waited(waited), Some(task)) => turns::waited(run, known(run, task), waited),
         (
             ControlAction::Steered { .. }

@@ -11,6 +11,7 @@ use crate::prelude::*;
 use crate::render::goes_to_user;
 use crate::requests::AnsweredRequest;
 use crate::rules::after;
+use crate::rules::crash::Recovery;
 use crate::task::Streak;
 use crate::unknown::unknown_outcome;
 
@@ -145,6 +146,12 @@ impl Draft<'_> {
     /// Adds a step that follows from the rule, after those that the rule has added so far.
     pub(super) fn then(&mut self, step: Step) {
         self.steps.push(step);
+    }
+
+    /// Lets every living task continue after the work in progress was lost.
+    pub(super) fn recover_all(&mut self) {
+        let recover = |task| Step::Recover { task, recovery: Recovery::AfterCrash };
+        self.steps.extend(self.run.graph.live().map(recover));
     }
 
     /// Refuses a call with `error`.

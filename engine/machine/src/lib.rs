@@ -184,7 +184,7 @@ impl Run {
 
     /// Whether no task can proceed by itself: the run waits for people, for deliveries, or for a moment.
     pub fn is_idle(&self) -> bool {
-        self.shared.ended.is_none() && self.shared.active_tasks == 0
+        self.shared.ended.is_none() && (self.shared.active_tasks == 0 || self.shared.quarantined)
     }
 
     /// Iterates over the suspended calls.

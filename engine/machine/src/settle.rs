@@ -93,7 +93,7 @@ fn begin(draft: &mut Draft<'_>, event: Event) {
         Event::UnpauseRequested { by } => people::set_paused(draft, by, false),
         Event::Steered { task, text, by } => people::steer(draft, task, text, by),
         Event::TimePassed => time::pass(draft),
-        Event::TakenOver { process } => crash::take_over(draft, process),
+        Event::TakenOver { process, after_death } => crash::take_over(draft, process, after_death),
         Event::Adopted { adoption, documents, by } => adopt::adopt(draft, adoption, documents, by),
     }
 }

@@ -22,8 +22,12 @@ pub struct Shared {
     pub ended: Option<RunEnded>,
     /// The workspace.
     pub documents: Documents,
-    /// Whether a person paused the run.
+    /// Whether no further step is taken: a person paused the run, or it is quarantined.
     pub paused: bool,
+    /// Whether the run is paused since its owners died. Its work in progress is lost, and begins again when a person unpauses it.
+    pub quarantined: bool,
+    /// Number of owners that died since a turn or a call last ended.
+    pub deaths: u32,
     /// Whether the process that owns the run is about to release it. Not on the timeline.
     pub releasing: bool,
     /// Turns asked for in the whole run.

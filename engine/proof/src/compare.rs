@@ -85,6 +85,7 @@ impl Ledger {
             ("documents", totals.documents.len() as u64, self.heads.len() as u64),
             ("questions", totals.questions.len() as u64, self.questions.len() as u64),
             ("pauses", u64::from(totals.paused), u64::from(self.paused)),
+            ("deaths of owners", u64::from(totals.deaths), u64::from(self.deaths)),
             ("ends", u64::from(totals.ended.is_some()), u64::from(self.run_ended)),
         ];
         for (what, state, books) in pairs {

@@ -12,13 +12,15 @@ pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
     if prompted != requested {
         return Err(format!("{requested} models are asked by the timeline and {prompted} by the shell"));
     }
+    // Calls begin again without an entry of their own after a take-over, and after the pause of a run that was quarantined.
     let recovers = decision.entries.first().is_some_and(|recorded| match &recorded.entry {
-        Entry::Control(control) => matches!(control.action, ControlAction::TakenOver { .. }),
+        Entry::Control(control) => matches!(control.action, ControlAction::TakenOver { .. } | ControlAction::Unpaused),
         _ => false,
     });
     let begun: Vec<&CallId> = decision.entries.iter().filter_map(begun).collect();
     let executed: Vec<&CallId> = decision.effects.iter().filter_map(executed).collect();
-    if !recovers && begun != executed {
+    let agree = if recovers { begun.iter().all(|call| executed.contains(call)) } else { begun == executed };
+    if !agree {
         return Err(format!("{begun:?} begin and {executed:?} are executed"));
     }
     Ok(())

@@ -58,6 +58,8 @@ pub struct Ledger {
     follow_up: Option<String>,
     /// Whether a person paused the run.
     pub paused: bool,
+    /// Owners that died since a turn or a call last ended, counted from entries.
+    pub deaths: u32,
     /// The settled usage of all model requests.
     pub settled: Usage,
     /// Their cost in picodollars.
@@ -381,6 +383,7 @@ impl Ledger {
             root: TaskId::root(),
             follow_up: None,
             paused: false,
+            deaths: 0,
             settled: Usage::default(),
             settled_cost: 0,
             unpriced: 0,

@@ -407,7 +407,9 @@ fn control(action: &ControlAction) -> String {
         ControlAction::Unpaused => "unpaused".to_owned(),
         ControlAction::Cancelled { reason } => format!("cancelled: {reason}"),
         ControlAction::Steered { text } => format!("steered: {text:?}"),
-        ControlAction::TakenOver { process: _process } => "taken over".to_owned(),
+        ControlAction::TakenOver { process: _process, after_death: false } => "taken over".to_owned(),
+        ControlAction::TakenOver { process: _process, after_death: true } => "taken over after a death".to_owned(),
+        ControlAction::Quarantined { deaths } => format!("quarantined after {deaths} deaths"),
         ControlAction::Adopted(adoption) => format!("other configs: {}", adoption.changes.join(", ")),
         ControlAction::Waited(waited) => {
             let Waited { provider, reason: _reason, milliseconds, run_milliseconds, stops, uncharged } = &**waited;

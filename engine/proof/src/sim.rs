@@ -411,10 +411,19 @@ impl Sim {
 
     /// Lets another process take the run over: work in flight is lost, and the state is the fold of the timeline.
     pub fn crash(&mut self) {
+        self.taken_over(false);
+    }
+
+    /// Lets a worker take the run over after the death of its owner. Otherwise as [`Sim::crash`].
+    pub fn die(&mut self) {
+        self.taken_over(true);
+    }
+
+    fn taken_over(&mut self, after_death: bool) {
         self.stopped.append(&mut self.pending);
         self.asked.clear();
         self.run = self.fold();
-        self.event(Event::TakenOver { process: "another".to_owned() }).expect("a run may be taken over");
+        self.event(Event::TakenOver { process: "another".to_owned(), after_death }).expect("a run may be taken over");
     }
 
     /// Returns the fold of the timeline after a round trip through JSON.

@@ -214,7 +214,7 @@ impl Engine {
         let epoch = match self.0.take_over(id, Takes::IfFree).await {
             // It takes the command from the inbox.
             Err(RunError::Held { .. }) => return Ok(Delivery::Sent),
-            taken => taken?,
+            taken => taken?.0,
         };
         let (mut run, last) = self.0.state(id).await?;
         let (before, at) = (run.last_seq(), self.0.clock.now().max(last));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use baton_config::{Faults, Sources, Unconfigured, check_inputs, load_tools, render_request};
 use baton_machine::Run;
-use baton_store::{NewRun, Store, StoreError};
+use baton_store::{NewRun, RunSummaryUpdate, Store, StoreError};
 use baton_types::config::{Configs, Tool};
 use baton_types::document::Content;
 use baton_types::entry::{ForkPoint, Recorded, RunEnded, RunStarted};
@@ -17,7 +17,7 @@ use baton_types::limits::Limits;
 use baton_types::time::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::actor::{Commands, Iteration, Parts, STATUS_PAUSED, STATUS_WAITING, root_result};
+use crate::actor::{Commands, Iteration, Parts, STATUS_PAUSED, STATUS_QUARANTINED, STATUS_QUEUED, STATUS_WAITING, root_result};
 use crate::adopting::Adopting;
 use crate::error::RunError;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
@@ -65,6 +65,17 @@ pub(crate) struct Wanted<'a> {
     pub(crate) past: Option<&'a ForkPoint>,
     /// The trigger that it handles.
     pub(crate) trigger: Option<u64>,
+    /// Who executes it first.
+    pub(crate) begins: Begins,
+}
+
+/// Who executes a new run first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// This process, which owns it.
+    Here,
+    /// The first worker that takes it.
+    Queued,
 }
 
 /// A run whose first decision is durable.
@@ -85,6 +96,20 @@ impl Engine {
     ///
     /// Fails with [`RunError::MissingFunctions`] if the job was loaded with functions that this engine does not have.
     pub async fn start(&self, job: LoadedJob, options: StartOptions) -> Result<RunHandle, RunError> {
+        let parts = self.begin(job, options, Begins::Here).await?;
+        Ok(self.0.spawn(parts))
+    }
+
+    /// Stores a run that any process with [`Engine::work`] executes, also if that process dies; returns when it is durable. The job,
+    /// the inputs and the trust are checked as by [`Engine::start`].
+    ///
+    /// Fails like [`Engine::start`].
+    pub async fn queue(&self, job: LoadedJob, options: StartOptions) -> Result<RunId, RunError> {
+        Ok(self.begin(job, options, Begins::Queued).await?.id)
+    }
+
+    /// Stores a run with its first decision.
+    async fn begin(&self, job: LoadedJob, options: StartOptions, begins: Begins) -> Result<Parts, RunError> {
         processes::remove_abandoned().await;
         self.0.check_functions(&job.configs)?;
         let job = match &options.limits {
@@ -131,18 +156,20 @@ impl Engine {
             let started = RunStarted { run: id.clone(), ..run.clone() };
             let event = Event::Started { run: started, root: configs.job.root.clone(), documents: documents.clone() };
             let mut run = Run::new(Arc::clone(&configs));
+            if begins == Begins::Queued {
+                run.hold_requests();
+            }
             let begun = Iteration::of(run.handle(now, event)?);
             recorded.map_or(Ok(()), |cassettes| cassettes.label(id))?;
             Ok((run, begun))
         };
         let NewlyStored { id, run, begun, commands } = self
             .0
-            .store_new(Wanted { id: options.run.as_ref(), past: None, trigger: options.trigger }, &contents, now, begin)
+            .store_new(Wanted { id: options.run.as_ref(), past: None, trigger: options.trigger, begins }, &contents, now, begin)
             .await?;
         let transcripts = self.0.transcripts(&id, prompts);
         let (begun, recording) = (Some(begun), None);
-        let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
-        Ok(self.0.spawn(parts))
+        Ok(Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording })
     }
 
     /// Resumes a stopped run with its pinned configs. Returns when the take-over is durable.
@@ -160,6 +187,15 @@ impl Engine {
     /// [`RunError::Held`] if a living process owns the run.
     pub async fn resume_free(&self, id: &RunId) -> Result<RunHandle, RunError> {
         self.resume_adopting(id, None, Takes::IfFree).await
+    }
+
+    /// Resumes a run, as [`Engine::resume_free`], although no person asks for it. The death of its former owner counts: after three
+    /// deaths between which no turn and no call has ended, the run is quarantined, and its handle does nothing.
+    ///
+    /// # Errors
+    /// [`RunError::Held`] if a living process owns the run.
+    pub async fn resume_unattended(&self, id: &RunId) -> Result<RunHandle, RunError> {
+        self.resume_adopting(id, None, Takes::Unattended).await
     }
 
     /// Resumes a run, with the configs in `adopting` if given.
@@ -191,7 +227,7 @@ impl Engine {
         let mut trusted = self.0.trusted(wanted, folder.as_deref(), stand_in.as_deref())?;
         let mut models = self.0.models(&trusted, stand_in.as_deref(), &inputs)?;
         // From here on no other process can append, so the next read reaches the end of the timeline.
-        let epoch = self.0.take_over(id, takes).await?;
+        let (epoch, former) = self.0.take_over(id, takes).await?;
         self.0.catch_up(&mut reading, &mut transcripts).await?;
         if let Some(end) = reading.run.ended().cloned() {
             return self.0.ended(id, end, reading.run).await;
@@ -216,7 +252,8 @@ impl Engine {
         if is_begun {
             return Ok(self.0.spawn(parts));
         }
-        self.0.spawn_with(parts, Event::TakenOver { process: self.0.store.owner() }).await
+        let after_death = takes == Takes::Unattended && former == Former::Dead;
+        self.0.spawn_with(parts, Event::TakenOver { process: self.0.store.owner(), after_death }).await
     }
 
     /// Returns the present owner of a run. Another process may take or release the run at any moment.
@@ -256,10 +293,10 @@ impl Engine {
         self.0.clock.now()
     }
 
-    /// Whether a run was released because nothing could proceed, or a person paused it: only [`Engine::tend`], or a person, continues it.
+    /// Whether a run was released because nothing could proceed, or a person paused it: only [`Engine::work`], or a person, continues it.
     pub async fn waits(&self, id: &RunId) -> Result<bool, RunError> {
         let record = self.0.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
-        Ok(record.owner.is_none() && matches!(&*record.status, STATUS_WAITING | STATUS_PAUSED))
+        Ok(record.owner.is_none() && matches!(&*record.status, STATUS_WAITING | STATUS_PAUSED | STATUS_QUARANTINED))
     }
 
     /// Returns the handle of a run that proceeds in this process.
@@ -326,17 +363,28 @@ pub(crate) enum Takes {
     FromAnyone,
     /// None, or one that is dead.
     IfFree,
+    /// As [`Takes::IfFree`], and no person asks for it.
+    Unattended,
+}
+
+/// The former owner of a run that was taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Former {
+    /// It died without releasing the run.
+    Dead,
+    /// There was none, or it may live.
+    Other,
 }
 
 impl Services {
     /// Takes a run over, and ends the commands that its former owner left; returns the new epoch. No other process can append
     /// from here on.
-    pub(crate) async fn take_over(&self, id: &RunId, takes: Takes) -> Result<u64, RunError> {
+    pub(crate) async fn take_over(&self, id: &RunId, takes: Takes) -> Result<(u64, Former), RunError> {
         let mut is_raced = false;
         let (epoch, former) = loop {
             let record = self.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
             let lives = |owner: &String| is_raced || self.store.is_there(owner) == Some(true);
-            let living = record.owner.clone().filter(|owner| takes == Takes::IfFree && lives(owner));
+            let living = record.owner.clone().filter(|owner| takes != Takes::FromAnyone && lives(owner));
             if let Some(owner) = living {
                 return Err(RunError::Held { run: id.clone(), owner });
             }
@@ -346,20 +394,19 @@ impl Services {
                 taken => break (taken?, record.owner),
             }
         };
-        if let Some(former) = former {
-            let (id, is_dead) = (id.clone(), self.store.is_there(&former) == Some(false));
-            let end = move || processes::end_former(&id, (!is_dead).then_some(former.as_str()));
-            // It looks at every process of the machine.
-            let _runtime_ends = tokio::task::spawn_blocking(end).await;
-        }
-        Ok(epoch)
+        let Some(former) = former else { return Ok((epoch, Former::Other)) };
+        let (id, is_dead) = (id.clone(), self.store.is_there(&former) == Some(false));
+        let end = move || processes::end_former(&id, (!is_dead).then_some(former.as_str()));
+        // It looks at every process of the machine.
+        let _runtime_ends = tokio::task::spawn_blocking(end).await;
+        Ok((epoch, if is_dead { Former::Dead } else { Former::Other }))
     }
 
     /// Stores a new run with its first decision and `contents`, under the wanted id or else a random one. While random ids are
     /// taken, it tries others. `begin` makes the run and its first decision for an id.
     pub(crate) async fn store_new(
         &self,
-        Wanted { id: wanted, past, trigger }: Wanted<'_>,
+        Wanted { id: wanted, past, trigger, begins }: Wanted<'_>,
         contents: &[(ContentHash, Content)],
         at: Timestamp,
         begin: impl Fn(&RunId) -> Result<(Run, Iteration), RunError>,
@@ -371,6 +418,10 @@ impl Services {
             let commands = Commands::new(self.store.subscribe(&id), false, false);
             let mut first = begun.first_batch(&id, 1, past.map_or(0, |past| past.seq), &run, at);
             first.contents.extend_from_slice(contents);
+            if begins == Begins::Queued {
+                (first.releases, first.wakes) = (true, Some(at));
+                first.summary = Some(RunSummaryUpdate { status: STATUS_QUEUED.to_owned(), at });
+            }
             let new = NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: past.cloned(), trigger };
             match self.store.begin(new, &self.store.owner(), first).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}

@@ -12,7 +12,7 @@ use baton_types::id::RunId;
 use baton_types::principal::Principal;
 
 use crate::actor::{Iteration, Parts};
-use crate::engine::{Engine, NewlyStored, Wanted};
+use crate::engine::{Begins, Engine, NewlyStored, Wanted};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
 use crate::job::{InitialDocument, load_configs, pinned};
@@ -166,7 +166,7 @@ impl Engine {
             let decision = run.handle(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;
             Ok((run, Iteration::of(decision)))
         };
-        let wanted = Wanted { id: options.run.as_ref(), past: Some(&from), trigger };
+        let wanted = Wanted { id: options.run.as_ref(), past: Some(&from), trigger, begins: Begins::Here };
         let stored = shared.store_new(wanted, &contents, now, begin).await?;
         let NewlyStored { id, run, begun, commands } = stored;
         let transcripts = shared.transcripts(&id, prompts);

@@ -76,7 +76,7 @@ pub(crate) enum Message {
     /// Take no further step.
     Stop,
     /// If the run stops in the middle of its work, let it be due at once.
-    Tend,
+    Unattended,
 }
 
 /// State of a run's actor.
@@ -367,8 +367,8 @@ impl RunHandle {
     }
 
     /// Lets the run be due at once if it stops in the middle of its work.
-    pub(crate) fn tend(&self) {
-        let _already_over = self.mailbox.send(Message::Tend);
+    pub(crate) fn unattended(&self) {
+        let _already_over = self.mailbox.send(Message::Unattended);
     }
 
     /// Waits until nothing can proceed until a result is delivered or a moment comes. Never returns once the run is over.

@@ -37,9 +37,9 @@ mod services;
 mod signs;
 mod summary;
 mod suspended;
-mod tend;
 mod transcripts;
 pub mod trust;
+mod worker;
 
 pub use baton_tool::measure::measure;
 pub use builder::EngineBuilder;
@@ -58,5 +58,5 @@ pub use neighbours::{Embeds, NoVectors, search as search_breadcrumbs};
 pub use processes::kill_commands;
 pub use replay::{Mismatch, ReplayReport, replay, request_of};
 pub use schedules::SchedulePass;
-pub use tend::{Tended, Tending};
 pub use trust::{TrustEverything, TrustNothing, TrustPolicy, Trusted};
+pub use worker::{Continued, WorkOptions, WorkReport};

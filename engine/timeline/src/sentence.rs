@@ -398,7 +398,13 @@ fn control_words(said: Sentence, control: &Control) -> Sentence {
         ControlAction::Unpaused => said.plain(format!("unpaused by {by}")).milestone(),
         ControlAction::Cancelled { reason } => said.plain(format!("cancelled by {by}: {}", shown(reason))).milestone(),
         ControlAction::Steered { text } => said.plain(format!("steered by {by}: {}", shown(text))).milestone(),
-        ControlAction::TakenOver { process } => said.plain(format!("continues in {process}")).milestone(),
+        ControlAction::TakenOver { process, after_death } => {
+            let why = if *after_death { ", since its owner died" } else { "" };
+            said.plain(format!("continues in {process}{why}")).milestone()
+        }
+        ControlAction::Quarantined { deaths } => {
+            said.plain(format!("quarantined: {deaths} owners died, and no turn or call ended between")).milestone()
+        }
         ControlAction::Adopted(adoption) => {
             let what = match (&adoption.follow_up, &adoption.fork) {
                 (Some(_), _) => "continued",

@@ -159,6 +159,8 @@ pub enum Event {
     TakenOver {
         /// The name of the process.
         process: String,
+        /// Whether its former owner died, and no person asked for the take-over.
+        after_death: bool,
     },
     /// A person continues the run with configs that the shell registered with [`baton_machine::Run::know_configs`];
     /// work in flight is lost. The first event of a fork, or in place of [`Event::TakenOver`].

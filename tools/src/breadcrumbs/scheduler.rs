@@ -1,4 +1,4 @@
-//! `scheduler`: one pass over the schedules of the project (seed 001). `baton tend` makes passes by itself.
+//! `scheduler`: one pass over the schedules of the project (seed 001). `baton work` makes passes by itself.
 
 use std::time::Instant;
 

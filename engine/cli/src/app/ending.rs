@@ -74,7 +74,7 @@ pub(crate) async fn finish(
 /// Options of commands that continue a run if no process executes it.
 #[derive(Debug, Args)]
 pub(crate) struct Continuation {
-    /// Do not continue a run that no process executes; `baton resume` or `baton tend` does it later
+    /// Do not continue a run that no process executes; `baton resume` or `baton work` does it later
     #[arg(long)]
     pub(crate) no_resume: bool,
     /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
@@ -204,7 +204,7 @@ pub(crate) fn next(view: &RunView, exit: Exit, has_process: bool) -> Vec<Text> {
             if view.suspended.is_empty() {
                 lines.push(text!("{}       {resume}", label));
             } else {
-                lines.push(text!("{}       {resume} · {}", label, baton("tend")));
+                lines.push(text!("{}       {resume} · {}", label, baton("work")));
             }
             lines
         }

@@ -9,13 +9,13 @@ pub(crate) mod engine;
 pub(crate) mod given;
 pub(crate) mod meaning;
 pub(crate) mod options;
+pub(crate) mod reporting;
 pub(crate) mod tasks;
-pub(crate) mod tending;
 
 pub(crate) use delivery::{Asked, unpause};
 pub(crate) use ending::{Continuation, Ending, finish, next, outcome, resume_and_finish, usage};
 pub(crate) use engine::{builder, engine, run_failure};
 pub(crate) use given::{document, given_text, text_or_file, text_or_stdin};
 pub(crate) use meaning::embedder;
+pub(crate) use reporting::report_work;
 pub(crate) use tasks::task_named;
-pub(crate) use tending::report_tending;

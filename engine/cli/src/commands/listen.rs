@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use baton_breadcrumb::{Handler, Trigger};
 use baton_rcrt::{Heard, Listener, Outcome, ProjectFiles};
+use baton_runtime::WorkOptions;
 use baton_types::config::RUN_SCRIPT;
 use clap::{Args, ValueHint};
 use futures_util::FutureExt;
 use serde_json::json;
 
-use crate::app::{builder, embedder, report_tending, run_failure};
+use crate::app::{builder, embedder, report_work, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
@@ -33,7 +34,7 @@ pub(crate) struct ListenArgs {
     trust: bool,
 }
 
-/// Handles triggers until Ctrl-C, SIGTERM or SIGHUP. Continues waiting runs and publishes ticks meanwhile, as `tend` does.
+/// Handles triggers until Ctrl-C, SIGTERM or SIGHUP. Continues waiting runs and publishes ticks meanwhile, as `work` does.
 pub(crate) async fn run(args: &ListenArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
     let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
@@ -58,9 +59,9 @@ pub(crate) async fn run(args: &ListenArgs, place: &Place) -> Result<Exit, Failur
         .screen
         .tell(&text!("records of the project {} start agents and tools now; stop with Ctrl-C", place.shown(place.project())));
     let stop = async move { _ = interruptions.next().await }.shared();
-    let tending = engine.tend(stop.clone(), |tending| report_tending(place, &tending));
+    let working = engine.work(WorkOptions::default(), stop.clone(), |report| report_work(place, &report));
     let listening = listener.listen(stop, |heard| report(place, heard));
-    tokio::try_join!(tending, listening).map_err(run_failure)?;
+    tokio::try_join!(working, listening).map_err(run_failure)?;
     Ok(Exit::Done)
 }
 

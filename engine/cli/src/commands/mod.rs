@@ -22,11 +22,11 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod show;
-pub(crate) mod tend;
 pub(crate) mod timeline;
 pub(crate) mod tool;
 pub(crate) mod validate;
 pub(crate) mod verify;
+pub(crate) mod work;
 
 use clap::Subcommand;
 
@@ -78,9 +78,9 @@ pub(crate) enum Command {
     /// Deliver the result of a call that waits for one from outside
     #[command(after_help = "Example:\n  baton deliver @last '{\"paid\": true}'")]
     Deliver(deliver::DeliverArgs),
-    /// Resume runs that wait, each when a delivery, an answer or its time has come, until it is stopped
-    #[command(after_help = "Example:\n  baton tend")]
-    Tend(tend::TendArgs),
+    /// Execute queued runs, and resume runs that wait when a delivery, an answer or their time has come, until it is stopped
+    #[command(after_help = "Example:\n  baton work --slots 16")]
+    Work(work::WorkArgs),
     /// Start agents that are breadcrumbs, and tools that breadcrumbs request, whenever a record triggers one, until it is stopped
     #[command(after_help = "Example:\n  baton listen --script answers.json")]
     Listen(listen::ListenArgs),
@@ -141,7 +141,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Timeline(args) => timeline::run(&args, place).await,
         Command::Answer(args) => answer::run(&args, place).await,
         Command::Deliver(args) => deliver::run(&args, place).await,
-        Command::Tend(args) => tend::run(&args, place).await,
+        Command::Work(args) => work::run(&args, place).await,
         Command::Listen(args) => listen::run(&args, place).await,
         Command::Pause(args) => control::pause(&args, place).await,
         Command::Cancel(args) => control::cancel(&args, place).await,

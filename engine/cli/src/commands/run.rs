@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use baton_runtime::{InputValue, StartOptions};
+use baton_runtime::{Engine, InputValue, LoadedJob, StartOptions};
 use baton_types::config::RUN_SCRIPT;
 use baton_types::limits::{Limits, MAX_DOLLARS};
 use clap::{Args, ValueHint};
+use serde_json::json;
 
 use crate::app::{Ending, builder, complete, document, finish, given_text, run_failure, text_or_file};
 use crate::cassettes::RecordingArgs;
@@ -13,7 +14,9 @@ use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::person;
 use crate::place::Place;
+use crate::shell::baton;
 use crate::signals::Interruptions;
+use crate::text::text;
 use crate::trust::Manner;
 
 /// The message for an empty request.
@@ -43,6 +46,9 @@ pub(crate) struct RunArgs {
     script: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
+    /// Store the run for `baton work` instead of executing it here, and print its id
+    #[arg(long, conflicts_with_all = ["out", "record", "replay"])]
+    queue: bool,
     /// Cost limit of the run in US dollars, such as 0.50, instead of the job's own. Every model must have a known price
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
@@ -90,8 +96,26 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
     let builder = builder(&store, place.store_file(), place, Manner::of(args.trust))?;
     let engine = recording.used_by(builder).build().map_err(run_failure)?;
+    if args.queue {
+        return queue(&engine, job, options, place).await;
+    }
     let interruptions = Interruptions::catch()?;
     let handle = engine.start(job, options).await.map_err(run_failure)?;
     let exit = finish(&handle, 0, &store, place, out.as_ref(), interruptions).await?;
     recording.close(handle.id(), exit, place)
+}
+
+/// Stores a run for workers, and prints its id.
+async fn queue(engine: &Engine, job: LoadedJob, options: StartOptions, place: &Place) -> Result<Exit, Failure> {
+    if place.store_file().is_none() {
+        return Err(Failure::Usage("a store in memory has no workers; name a store with --store".to_owned()));
+    }
+    let run = engine.queue(job, options).await.map_err(run_failure)?;
+    if place.screen.is_text() {
+        place.screen.text(&text!("{run}"))?;
+        place.screen.tell(&text!("queued; {} executes it, and {} shows it", baton("work"), baton("show").value(&run)));
+    } else {
+        place.screen.json(&json!({"run": run, "state": "queued"}))?;
+    }
+    Ok(Exit::Done)
 }

@@ -49,6 +49,7 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
     approvals::look(&mut view, &found.store).await;
     view.look_at_suspended().await.map_err(run_failure)?;
     view.interrupted = found.status() == runs::INTERRUPTED;
+    view.queued = found.status() == runs::QUEUED;
     view.executed = runs::is_held(&*found.store, &found.record) == Some(true);
     if let Some(question) = &args.question {
         return show_question(&view, question, place);

@@ -161,14 +161,16 @@ struct TokensReport {
 }
 
 impl RunView {
-    /// Returns the run's status in one word: its result's status after the end, else `waiting`, `paused`,
-    /// `waiting_for_provider`, `interrupted` or `running`.
+    /// Returns the run's status in one word: its result's status after the end, else `queued`, `waiting`, `quarantined`,
+    /// `paused`, `waiting_for_provider`, `interrupted` or `running`.
     pub(crate) fn status(&self) -> &'static str {
         match self.run.ended() {
             Some(ended) => match ended.status {
                 baton_types::call::CallStatus::Success => "success",
                 status => status.as_str(),
             },
+            None if self.queued => "queued",
+            None if self.run.totals().quarantined => "quarantined",
             None if self.waits_for_person() => "waiting",
             None if self.run.totals().paused => "paused",
             None if !self.away.is_empty() => "waiting_for_provider",

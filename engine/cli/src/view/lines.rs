@@ -22,7 +22,9 @@ pub(crate) fn progress(line: &Line, began: Timestamp) -> Option<Text> {
     let elapsed = words::elapsed(line.at.since(began));
     let task = line.task.as_ref().map(|task| text!("{task} ")).unwrap_or_default();
     let hint = match &line.entry {
-        Entry::Control(Control { action: ControlAction::Paused, .. }) => text!("   → {}", baton("resume").value(&line.run)),
+        Entry::Control(Control { action: ControlAction::Paused | ControlAction::Quarantined { .. }, .. }) => {
+            text!("   → {}", baton("resume").value(&line.run))
+        }
         _ => Text::default(),
     };
     let subject = &sentence.subject;

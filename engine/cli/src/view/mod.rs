@@ -45,6 +45,8 @@ pub(crate) struct RunView {
     pub(crate) began: Timestamp,
     /// Whether it is certain that no process executes the run.
     pub(crate) interrupted: bool,
+    /// Whether no process has executed the run yet: it is queued for a worker.
+    pub(crate) queued: bool,
     /// Whether a process executes the run, as far as that is known.
     pub(crate) executed: bool,
     /// The row of each task.
@@ -144,6 +146,7 @@ impl RunView {
             engine,
             began: Timestamp::default(),
             interrupted: false,
+            queued: false,
             executed: false,
             rows: BTreeMap::new(),
             problems: Vec::new(),
@@ -311,6 +314,7 @@ impl RunView {
             }
             ControlAction::Paused
             | ControlAction::Unpaused
+            | ControlAction::Quarantined { .. }
             | ControlAction::Cancelled { .. }
             | ControlAction::Steered { .. }
             | ControlAction::Late { .. } => {}

@@ -50,6 +50,8 @@ impl RunView {
             (Some(ended), status) => style::bad(format!("✗ {} ({status})", ended.state.as_str().replace('_', " "))),
             (None, "waiting") => style::waiting("? waits for you"),
             (None, "paused") => style::waiting("‖ paused"),
+            (None, "quarantined") => style::waiting("‖ quarantined: three processes that executed it died"),
+            (None, "queued") => style::waiting("● queued for a worker"),
             (None, "waiting_for_provider") => style::waiting(text!("● waiting for {}", self.providers_away().join(", "))),
             (None, "interrupted") => style::waiting("● interrupted: no process runs it"),
             (None, _) => style::busy("● not finished"),

@@ -1,4 +1,4 @@
-//! `deliver` and `tend`: results of suspended calls, from another process than the one that made the calls.
+//! `deliver` and `work`: results of suspended calls, from another process than the one that made the calls.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -121,7 +121,7 @@ fn a_key_that_this_store_has_not_made_is_refused() {
 }
 
 #[test]
-fn waiting_runs_go_on_while_they_are_tended() {
+fn a_worker_continues_waiting_runs() {
     let folder = Folder::new();
     waiting_job(&folder);
     let sleep = json!({"calls": [{"tool": "sleep", "input": {"seconds": 2}}]});
@@ -136,14 +136,14 @@ fn waiting_runs_go_on_while_they_are_tended() {
     sleeper.wait().unwrap();
     let (child, key) = started(&folder);
     end(child, "-TERM");
-    let tending = folder.command(&["tend", "--output", "ndjson"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let worker = folder.command(&["work", "--output", "ndjson"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     folder.baton(&["deliver", &key, "{\"paid\": true}", "--no-resume"]).exits(0);
     eventually("both runs have ended", || {
         let listed = folder.baton(&["ps", "--output", "json"]).exits(0).json();
         listed.as_array().unwrap().iter().all(|run| run["status"] == "completed").then_some(())
     });
-    assert!(Command::new("kill").args(["-TERM", &tending.id().to_string()]).status().unwrap().success());
-    let output = tending.wait_with_output().unwrap();
+    assert!(Command::new("kill").args(["-TERM", &worker.id().to_string()]).status().unwrap().success());
+    let output = worker.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
     let ended = text.lines().filter(|line| line.contains("\"completed\"")).count();
@@ -164,7 +164,7 @@ fn working_job(folder: &Folder) {
 }
 
 #[test]
-fn a_run_that_was_tended_goes_on_after_the_end_of_that_process() {
+fn a_run_continues_in_another_worker_after_the_end_of_its_worker() {
     for signal in ["-TERM", "-KILL"] {
         let folder = Folder::new();
         working_job(&folder);
@@ -181,11 +181,11 @@ fn a_run_that_was_tended_goes_on_after_the_end_of_that_process() {
             report["suspended"][0]["key"].as_str().map(str::to_owned)
         });
         end(first, "-TERM");
-        let tending = with_environment(&["tend"], "600");
+        let worker = with_environment(&["work"], "600");
         folder.baton(&["deliver", &key, "{}", "--no-resume"]).exits(0);
         eventually("the command runs", || marker.exists().then_some(()));
-        end(tending, signal);
-        let again = with_environment(&["tend"], "0");
+        end(worker, signal);
+        let again = with_environment(&["work"], "0");
         eventually("the run waits again", || {
             let report = shown(&folder);
             (report["suspended"][0]["call"] == "0/3.1").then_some(())

@@ -44,3 +44,4 @@ mod terminals;
 mod tools;
 mod trust;
 mod usage;
+mod workers;

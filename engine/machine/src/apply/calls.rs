@@ -114,6 +114,7 @@ pub(super) fn unsuspend(run: &mut Run, at: Timestamp, task: TaskIndex) {
 }
 
 pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
+    run.shared.deaths = 0;
     let (after, result) = (entry.after, &entry.result);
     let task = known(run, &entry.task);
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);

@@ -91,6 +91,7 @@ pub(super) fn waited(run: &mut Run, task: TaskIndex, waited: &Waited) {
 }
 
 pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered) {
+    run.shared.deaths = 0;
     let configs = Arc::clone(run.configs());
     let index = known(run, &entry.task);
     let task = &mut run.graph[index];

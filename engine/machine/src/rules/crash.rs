@@ -10,6 +10,9 @@ use crate::changed_since;
 use crate::prelude::*;
 use crate::unknown::unknown_outcome;
 
+/// Number of owners that may die without a turn or a call ending before a run is quarantined.
+const MOST_DEATHS: u32 = 3;
+
 /// The reason why requests and calls in progress are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recovery {
@@ -31,11 +34,18 @@ impl Recovery {
     }
 }
 
-/// Records that a process took the run over, and recovers every living task.
-pub(crate) fn take_over(draft: &mut Draft<'_>, process: String) {
-    draft.control(None, ControlAction::TakenOver { process }, Principal::Engine);
-    let recover = |task| Step::Recover { task, recovery: Recovery::AfterCrash };
-    draft.steps.extend(draft.run.graph.live().map(recover));
+/// Records that a process took the run over, and recovers every living task. A run whose owners die one after another is quarantined
+/// instead: what killed them would kill this process too.
+pub(crate) fn take_over(draft: &mut Draft<'_>, process: String, after_death: bool) {
+    draft.control(None, ControlAction::TakenOver { process, after_death }, Principal::Engine);
+    let shared = &draft.run.shared;
+    let deaths = shared.deaths;
+    if after_death && deaths >= MOST_DEATHS && !shared.paused {
+        draft.control(None, ControlAction::Quarantined { deaths }, Principal::Engine);
+    }
+    if !draft.run.shared.quarantined {
+        draft.recover_all();
+    }
 }
 
 /// Lets `task` continue after its request or its calls in progress were lost.

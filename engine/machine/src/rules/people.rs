@@ -62,8 +62,12 @@ pub(crate) fn fail_run(draft: &mut Draft<'_>, error: CallError) {
 
 /// Pauses the run, or lets it continue.
 pub(crate) fn set_paused(draft: &mut Draft<'_>, by: Principal, paused: bool) {
+    let quarantined = draft.run.shared.quarantined;
     if draft.run.shared.paused != paused {
         draft.control(None, if paused { ControlAction::Paused } else { ControlAction::Unpaused }, by);
+        if quarantined {
+            draft.recover_all();
+        }
     }
 }
 

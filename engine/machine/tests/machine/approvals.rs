@@ -284,7 +284,7 @@ fn a_call_that_began_as_approved_does_not_begin_again_as_something_else() {
     sim.person_answers("0/1.1/approval", yes()).unwrap();
     let executed = |effect| {
         let mut run = with_other_configs(&sim, &draft(effect));
-        let decision = run.handle(sim.now, Event::TakenOver { process: "another".to_owned() }).unwrap();
+        let decision = run.handle(sim.now, Event::TakenOver { process: "another".to_owned(), after_death: false }).unwrap();
         let denied = decision.entries.iter().any(|recorded| {
             matches!(&recorded.entry, Entry::CallFinished(finished)
                 if finished.result.error.as_ref().is_some_and(|error| error.code == ErrorCode::Denied))

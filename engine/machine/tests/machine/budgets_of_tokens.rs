@@ -128,7 +128,7 @@ fn what_a_request_used_is_unknown_after_a_crash_or_a_cancellation_and_known_afte
     let open = Run::fold(draft.build(), &sim.timeline[..=asked]);
     let by = Principal::person("ada");
     let cancelled = Event::CancelRequested { task: "0".into(), reason: "enough".to_owned(), by };
-    for event in [Event::TakenOver { process: "another".to_owned() }, cancelled] {
+    for event in [Event::TakenOver { process: "another".to_owned(), after_death: false }, cancelled] {
         assert_eq!(unknown(&open.clone().handle(sim.now, event).unwrap().entries), [true]);
     }
 }

@@ -7,7 +7,9 @@ use baton_types::call::{CallStatus, ErrorCode};
 use baton_types::config::EffectClass;
 use baton_types::document::Write;
 use baton_types::entry::{Entry, FinalState};
+use baton_types::event::Event;
 use baton_types::id::{CallId, ContentHash, TaskId};
+use baton_types::principal::Principal;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
@@ -208,6 +210,55 @@ fn an_open_request_is_settled_at_its_worst_case_and_asked_again_alike() {
     sim.settle();
     sim.assert_over();
     assert_eq!(sim.task("0").turns, 2);
+}
+
+/// Returns a run whose call does not end.
+fn stuck() -> Sim {
+    let draft = job([agent("root", "work")]).tool(function("work").effect(EffectClass::Keyed));
+    Sim::new(&draft).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work").start()
+}
+
+#[test]
+fn a_run_whose_owners_die_is_quarantined_until_a_person_unpauses_it() {
+    let mut sim = stuck();
+    sim.die();
+    sim.die();
+    assert_eq!((sim.executions("0/1.1"), sim.run.totals().quarantined), (3, false));
+    sim.die();
+    assert_eq!((sim.executions("0/1.1"), sim.run.totals().quarantined), (3, true), "the third death is the last");
+    assert!(sim.run.is_idle() && sim.run.next_wake().is_none());
+    // Whoever takes it over: nothing begins.
+    sim.crash();
+    sim.die();
+    assert_eq!((sim.executions("0/1.1"), sim.run.totals().quarantined), (3, true));
+    sim.event(Event::UnpauseRequested { by: Principal::person("ann") }).unwrap();
+    assert_eq!((sim.executions("0/1.1"), sim.run.totals().deaths), (4, 0));
+    sim.die();
+    assert!(!sim.run.totals().quarantined, "after the pause, deaths count anew");
+    sim.release("work");
+    sim.assert_over();
+}
+
+#[test]
+fn deaths_count_only_while_nothing_ends_between_them() {
+    let mut sim = stuck();
+    // A person who resumes the run knows what happened, and a process that was stopped did not die.
+    for _ in 0..4 {
+        sim.crash();
+    }
+    assert_eq!(sim.run.totals().deaths, 0);
+    sim.die();
+    sim.die();
+    sim.release("work");
+    assert_eq!(sim.run.totals().deaths, 0, "a call has ended");
+    let mut sim = Sim::new(&job([agent("root", "work")]).tool(function("work")))
+        .agent("root", [turn([call("work", "a")]), turn([call("work", "b")]), turn([handoff("done")])])
+        .holding("work");
+    sim.begin(Vec::new());
+    sim.die();
+    sim.die();
+    sim.step();
+    assert_eq!(sim.run.totals().deaths, 0, "a turn has ended");
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn branches(walk: &Walk, expected: &Expected, outcomes: &[CallStatus]) -> Vec<(W
         let mut walk = walk.clone();
         let fold = Run::fold(Arc::clone(walk.run.configs()), &walk.timeline);
         walk.run = fold;
-        walk.event(Event::TakenOver { process: "another".to_owned() });
+        walk.event(Event::TakenOver { process: "another".to_owned(), after_death: false });
         walk.now = walk.now.max(wake);
         walk.event(Event::TimePassed);
         branches.push((walk, expected.clone()));

@@ -177,7 +177,7 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
         Event::UnpauseRequested { by: Principal::person("ada") },
         Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: Principal::person("ada") },
         Event::TimePassed,
-        Event::TakenOver { process: "another".to_owned() },
+        Event::TakenOver { process: "another".to_owned(), after_death: false },
     ];
     for event in events {
         let shown = format!("{event:?}");
@@ -191,7 +191,12 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
 #[test]
 fn before_the_start_everything_is_refused_and_it_starts_only_once() {
     let mut sim = Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work");
-    for event in [answered("0", 1), returned("0/1.1"), Event::TimePassed, Event::TakenOver { process: "another".to_owned() }] {
+    for event in [
+        answered("0", 1),
+        returned("0/1.1"),
+        Event::TimePassed,
+        Event::TakenOver { process: "another".to_owned(), after_death: false },
+    ] {
         assert_eq!(sim.event(event), Err(Refusal::Start { started: false }));
     }
     let mut sim = sim.start();

@@ -56,14 +56,20 @@ impl Ledger {
             Entry::TaskCreated(created) => self.task_created(created, *seq, *at),
             Entry::ModelRequested(requested) => self.model_requested(requested, *seq),
             Entry::FellBack(fell) => self.fell_back(fell),
-            Entry::ModelAnswered(answered) => self.model_answered(answered),
+            Entry::ModelAnswered(answered) => {
+                self.deaths = 0;
+                self.model_answered(answered);
+            }
             Entry::CallRefused(refused) => self.call_refused(refused),
             Entry::CallApproved(approved) => self.call_approved(approved),
             Entry::CallStarted(started) => self.call_started(started, *seq),
             Entry::CallAskedModel(asked) => self.call_asked_model(asked),
             Entry::CallMade(made) => self.call_made(made),
             Entry::CallSuspended(suspended) => self.call_suspended(suspended),
-            Entry::CallFinished(finished) => self.call_finished(finished, *at),
+            Entry::CallFinished(finished) => {
+                self.deaths = 0;
+                self.call_finished(finished, *at);
+            }
             Entry::DocumentWritten(version) => self.document_written(version),
             Entry::QuestionOpened(opened) => self.question_opened(opened),
             Entry::QuestionClosed(closed) => self.question_closed(closed),
@@ -204,12 +210,21 @@ impl Ledger {
             self.rule(may, Invariant::OnlyTheGrantedIsUsed, || format!("{agent} acts on {task}, which is not below it"));
         }
         match action {
-            ControlAction::Paused | ControlAction::Unpaused => {
-                let paused = *action == ControlAction::Paused;
+            ControlAction::Paused | ControlAction::Unpaused | ControlAction::Quarantined { .. } => {
+                let paused = *action != ControlAction::Unpaused;
                 let before = std::mem::replace(&mut self.paused, paused);
                 self.rule(before != paused, Invariant::TimelineHasNoGaps, || {
                     "a pause of what is paused, or an end of no pause".to_owned()
                 });
+                if let ControlAction::Quarantined { deaths } = action {
+                    let (counted, told) = (self.deaths, *deaths);
+                    self.rule(counted == told && told >= 3, Invariant::TimelineHasNoGaps, || {
+                        format!("a quarantine after {told} deaths, where {counted} are on the timeline")
+                    });
+                }
+                if !paused {
+                    self.deaths = 0;
+                }
                 if !paused {
                     // Calls that waited for the end of the pause begin now.
                     self.touched.extend(self.live.iter().cloned());
@@ -250,6 +265,10 @@ impl Ledger {
                         self.unsuspend();
                     }
                 }
+                self.deaths = match action {
+                    ControlAction::TakenOver { after_death, .. } => self.deaths + u32::from(*after_death),
+                    _ => 0,
+                };
                 self.last_takeover = seq;
                 if !matches!(action, ControlAction::Adopted(adoption) if adoption.fork.is_some()) {
                     self.last_crash = seq;

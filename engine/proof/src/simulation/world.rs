@@ -213,7 +213,7 @@ impl World {
         }
         mailbox.push_back(match (run.started(), run.ended()) {
             (None, _) => self.start(),
-            (Some(_), None) => Event::TakenOver { process: "another".to_owned() },
+            (Some(_), None) => Event::TakenOver { process: "another".to_owned(), after_death: self.random.once_in(2) },
             (Some(_), Some(_)) => {
                 // A run that continues this one is another run: no process of this one, and no answer to it, reaches that run.
                 self.owners.clear();

@@ -19,7 +19,7 @@ use baton_breadcrumb::{Handler, Trigger, TriggerState};
 use baton_config::Sources;
 use baton_models::Embedder;
 use baton_runtime::{
-    Engine, FollowUp, Holder, InitialDocument, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, Tended, run_id_of,
+    Continued, Engine, FollowUp, Holder, InitialDocument, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, run_id_of,
 };
 use baton_store::{NextTrigger, Settlement, Store, StoreError};
 use baton_types::id::{BreadcrumbId, ProjectId, RunId};
@@ -249,15 +249,15 @@ impl Listener {
             }
         };
         let run = Some(handle.id().clone());
-        let outcome = match self.engine.tend_run(&handle, stop).await {
-            Tended::Waits | Tended::Over(RunOutcome::WaitingForPerson) => Outcome::Waits,
-            Tended::Over(RunOutcome::Stopped) => Outcome::Stopped,
-            Tended::Over(RunOutcome::ProviderAway(away)) => Outcome::Failed(
+        let outcome = match self.engine.work_on(&handle, stop).await {
+            Continued::Waits | Continued::Quarantined | Continued::Over(RunOutcome::WaitingForPerson) => Outcome::Waits,
+            Continued::Over(RunOutcome::Stopped) => Outcome::Stopped,
+            Continued::Over(RunOutcome::ProviderAway(away)) => Outcome::Failed(
                 away.first()
                     .map_or_else(|| "a provider is unavailable".to_owned(), |away| format!("{}: {}", away.provider, away.reason)),
             ),
-            Tended::Over(RunOutcome::Failed(error)) | Tended::Failed(error) => Outcome::Failed(error.to_string()),
-            Tended::Over(RunOutcome::Ended { result, .. }) => match answer::of_run(self, &next, handle.id(), &result).await {
+            Continued::Over(RunOutcome::Failed(error)) | Continued::Failed(error) => Outcome::Failed(error.to_string()),
+            Continued::Over(RunOutcome::Ended { result, .. }) => match answer::of_run(self, &next, handle.id(), &result).await {
                 Ok(Some(answer)) => self.settle(&next, Some(answer), None).await,
                 Ok(None) => self.settle(&next, None, Some("its record has ended, so nothing can be answered".to_owned())).await,
                 Err(error) => Outcome::Failed(error.to_string()),
@@ -349,7 +349,7 @@ impl Listener {
         if self.engine.waits(run).await? {
             return Ok(Begun::Done(Outcome::Waits));
         }
-        match self.engine.resume_free(run).await {
+        match self.engine.resume_unattended(run).await {
             Ok(handle) => Ok(Begun::Run(Box::new(handle))),
             Err(RunError::Held { .. } | RunError::AlreadyRunning(_)) => Ok(Begun::Done(Outcome::Elsewhere)),
             Err(error) => Err(error.into()),

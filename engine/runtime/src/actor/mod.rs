@@ -51,7 +51,7 @@ const MESSAGES_PER_COMMIT: usize = 1_024;
 /// Time after which an owner that wakes for another reason reads its inbox again, since a notification may be lost.
 const INBOX_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time after which [`Engine::tend`](crate::Engine::tend) tries a run again whose provider is away.
+/// Time after which [`Engine::work`](crate::Engine::work) tries a run again whose provider is away.
 const AWAY_PAUSE: Duration = Duration::from_mins(1);
 
 /// Status of a run that proceeds, in lists of runs.
@@ -60,6 +60,10 @@ const STATUS_RUNNING: &str = "running";
 pub(crate) const STATUS_WAITING: &str = "waiting";
 /// Status of a paused run.
 pub(crate) const STATUS_PAUSED: &str = "paused";
+/// Status of a run that is paused since its owners died.
+pub(crate) const STATUS_QUARANTINED: &str = "quarantined";
+/// Status of a run that no process has executed yet.
+pub(crate) const STATUS_QUEUED: &str = "queued";
 
 /// The actor of one run.
 pub(crate) struct Actor {
@@ -131,7 +135,7 @@ impl Incoming {
             | Message::Questions(_)
             | Message::Panicked(_)
             | Message::Stop
-            | Message::Tend => None,
+            | Message::Unattended => None,
         }
     }
 }
@@ -305,7 +309,7 @@ impl Actor {
                 self.work.stopping = true;
                 self.run.hold_requests();
             }
-            Message::Tend => self.work.due_when_stopped = true,
+            Message::Unattended => self.work.due_when_stopped = true,
         }
     }
 
@@ -548,11 +552,11 @@ pub(crate) fn status(run: &Run) -> &'static str {
 
 /// Returns the status of a `run` that cannot proceed. It does not depend on the owner.
 fn idle_status(run: &Run) -> Option<&'static str> {
-    if run.waits_only_for_people() {
+    if run.waits_only_for_people() && !run.totals().quarantined {
         return Some(STATUS_WAITING);
     }
     if run.totals().paused {
-        return Some(STATUS_PAUSED);
+        return Some(if run.totals().quarantined { STATUS_QUARANTINED } else { STATUS_PAUSED });
     }
     (run.is_idle() && run.totals().suspended_calls > 0).then_some(STATUS_WAITING)
 }

@@ -166,6 +166,15 @@ pub enum ControlAction {
     TakenOver {
         /// The name of the process.
         process: String,
+        /// Whether the former owner died, and no person asked for the take-over.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        after_death: bool,
+    },
+    /// No further step is taken until a person unpauses the run, since each process that continues it dies. Work in progress begins
+    /// again after that.
+    Quarantined {
+        /// Number of owners that died since a turn or a call last ended.
+        deaths: u32,
     },
     /// The run continues with these configs. Work in flight begins again, as after a take-over.
     Adopted(Box<Adoption>),

@@ -1,4 +1,4 @@
-//! Suspended calls of many runs in one store: what the process that tends them holds, and how soon it takes a delivery.
+//! Suspended calls of many runs in one store: what the worker of them holds, and how soon it takes a delivery.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use baton_models::FunctionModel;
-use baton_runtime::{Engine, StartOptions, Tended, Tending};
+use baton_runtime::{Continued, Engine, StartOptions, WorkOptions, WorkReport};
 use baton_types::call::ModelCall;
 use baton_types::entry::Entry;
 use baton_types::id::{CallId, RunId};
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Longest time until all deliveries are in their runs.
 const LONGEST: Duration = Duration::from_mins(2);
 
-/// Measures the process that tends `runs` runs with `n` suspended calls together. Other processes make the store and deliver.
+/// Measures the worker of `runs` runs with `n` suspended calls together. Other processes make the store and deliver.
 pub(super) async fn measure(n: usize, runs: usize) -> anyhow::Result<Measurement> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("bench.db");
@@ -42,16 +42,16 @@ pub(super) async fn measure(n: usize, runs: usize) -> anyhow::Result<Measurement
     let place = Place::at(&file)?;
     let engine = engine(&place, 0)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let tended = tokio::spawn({
+    let worker = tokio::spawn({
         let engine = engine.clone();
         async move {
-            let report = |tending: Tending<'_>| {
-                let Tending::Run(run, tended) = tending else { return };
-                if let Tended::Failed(error) = tended {
+            let report = |report: WorkReport<'_>| {
+                let WorkReport::Run(run, worker) = report else { return };
+                if let Continued::Failed(error) = worker {
                     eprintln!("{run}: {error}");
                 }
             };
-            engine.tend(async { drop(stopped.await) }, report).await
+            engine.work(WorkOptions::default(), async { drop(stopped.await) }, report).await
         }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -63,7 +63,7 @@ pub(super) async fn measure(n: usize, runs: usize) -> anyhow::Result<Measurement
     let sent = in_another_process(n, runs, "--deliver", &file).await?;
     let mut waits = taken(&place, &sent).await?;
     drop(stop);
-    tended.await??;
+    worker.await??;
     waits.sort_unstable();
     let mut measurement = watch.stop(0, runs);
     measurement.set("rest_rss_mb", at_rest / f64::from(1 << 20));

@@ -1,9 +1,9 @@
-//! Continues the waiting runs of a store: a run continues when a delivery or an answer is in its inbox, or when its moment has
-//! come, and is released as soon as it waits again.
+//! A worker: executes the runs of a store that need an owner. A run continues when a delivery or an answer is in its inbox, or when its
+//! moment has come, and is released as soon as it waits again.
 //!
-//! Only runs that were released while they waited are continued, also if the process that continued them was stopped or killed.
-//! A run that a person stopped in the middle of its work is not, since that may have been on purpose. Waiting runs cost nothing
-//! here: the store knows which of them are due. The ticks of schedules are published in the same loop.
+//! A run needs an owner if it was queued, if it was released while it waited and is due, or if the worker that executed it was stopped
+//! or died. A run that a person stopped in the middle of its work is not continued, since that may have been on purpose. Waiting runs
+//! cost nothing here: the store knows which of them are due. The ticks of schedules are published in the same loop.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -16,14 +16,15 @@ use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::actor::STATUS_QUARANTINED;
 use crate::clock::sleep_until;
 use crate::engine::{Engine, Holder};
 use crate::error::{RunError, panic_message};
 use crate::handle::{RunHandle, RunOutcome};
 use crate::schedules::SchedulePass;
 
-/// The most runs that are continued at the same time.
-const AT_ONCE: usize = 64;
+/// The most runs that a worker executes at the same time, unless its options say otherwise.
+const SLOTS: usize = 64;
 
 /// Time after which a run that could not be continued is tried again.
 const TRY_AGAIN: Duration = Duration::from_mins(1);
@@ -31,13 +32,31 @@ const TRY_AGAIN: Duration = Duration::from_mins(1);
 /// Time after which a run that another process holds is looked at again, since its release is not announced.
 const HELD: Duration = Duration::from_secs(1);
 
-/// Longest time between two looks at the store, since a notification may be lost.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Longest time between two looks at the store: not every store announces queued runs, and an announcement may be lost.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest time between two passes over the schedules.
+const SCHEDULE_PAUSE: Duration = Duration::from_secs(10);
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkOptions {
+    /// The most runs that it executes at the same time, at least 1.
+    pub slots: usize,
+}
+
+impl Default for WorkOptions {
+    fn default() -> Self {
+        Self { slots: SLOTS }
+    }
+}
 
 /// Outcome of a run that was due.
-pub enum Tended {
+pub enum Continued {
     /// It waits again.
     Waits,
+    /// It is paused until a person resumes it, since three processes that executed it died.
+    Quarantined,
     /// It is over, or stopped.
     Over(RunOutcome),
     /// It cannot be continued now. It is tried again in a minute.
@@ -45,26 +64,32 @@ pub enum Tended {
 }
 
 /// A report of what was done.
-pub enum Tending<'a> {
+pub enum WorkReport<'a> {
     /// A run was continued.
-    Run(&'a RunId, &'a Tended),
+    Run(&'a RunId, &'a Continued),
     /// Ticks of schedules were published, or could not be.
     Schedules(&'a SchedulePass),
 }
 
 impl Engine {
-    /// Continues the waiting runs of the store whenever one is due, and publishes the ticks of its schedules, until `stop` completes.
-    /// Runs that proceed then are stopped. `report` is called with each run that was continued, and with each pass over schedules that
+    /// Executes the runs of the store that need an owner, and publishes the ticks of its schedules, until `stop` completes. Runs that
+    /// proceed then are released for other workers. `report` is called with each run that was continued, and with each pass over schedules that
     /// published a tick or failed.
     ///
-    /// Several processes may tend one store: only one of them gets a run, and a tick is published once.
+    /// Several processes may work on one store: only one of them gets a run, and a tick is published once.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn tend(&self, stop: impl Future<Output = ()>, report: impl Fn(Tending<'_>)) -> Result<(), RunError> {
+    pub async fn work(
+        &self,
+        options: WorkOptions,
+        stop: impl Future<Output = ()>,
+        report: impl Fn(WorkReport<'_>),
+    ) -> Result<(), RunError> {
+        let slots = options.slots.max(1);
         let (stopped, mut stop) = (CancellationToken::new(), std::pin::pin!(stop));
         let mut announced = self.0.store.subscribe_to_all();
-        let mut working: JoinSet<(RunId, Tended)> = JoinSet::new();
+        let mut working: JoinSet<(RunId, Continued)> = JoinSet::new();
         let (mut busy, mut passed_over) = (HashSet::new(), HashMap::<RunId, Timestamp>::new());
         let (mut next_pass, mut failed) = (Timestamp::from_micros(0), Vec::new());
         while !stopped.is_cancelled() {
@@ -74,17 +99,17 @@ impl Engine {
                 let pass = self.publish_ticks().await?;
                 // A schedule that fails again is not reported again.
                 if !pass.published.is_empty() || pass.failed != failed {
-                    report(Tending::Schedules(&pass));
+                    report(WorkReport::Schedules(&pass));
                 }
-                next_pass = now.plus(LONGEST_PAUSE).min(pass.next.unwrap_or(Timestamp::MAX));
+                next_pass = now.plus(SCHEDULE_PAUSE).min(pass.next.unwrap_or(Timestamp::MAX));
                 failed = pass.failed;
             }
             passed_over.retain(|_, again| *again > now);
-            let limit = AT_ONCE + busy.len() + passed_over.len();
+            let limit = slots + busy.len() + passed_over.len();
             let due = self.0.store.due(now, limit).await?;
             let (may_be_more, passed_before) = (due.runs.len() == limit, passed_over.len());
             for id in due.runs {
-                if working.len() >= AT_ONCE || busy.contains(&id) || passed_over.contains_key(&id) {
+                if working.len() >= slots || busy.contains(&id) || passed_over.contains_key(&id) {
                     continue;
                 }
                 // A run of a living process is continued there.
@@ -97,12 +122,12 @@ impl Engine {
                 working.spawn(async move {
                     let continued = AssertUnwindSafe(engine.continue_waiting(&id, &stop)).catch_unwind().await;
                     let panicked = |panic: Box<dyn Any + Send>| Err(RunError::Fault { message: panic_message(&*panic) });
-                    let outcome = continued.unwrap_or_else(panicked).unwrap_or_else(Tended::Failed);
+                    let outcome = continued.unwrap_or_else(panicked).unwrap_or_else(Continued::Failed);
                     (id, outcome)
                 });
             }
             // Runs that others hold must not hide the due runs after them.
-            if may_be_more && passed_over.len() > passed_before && working.len() < AT_ONCE {
+            if may_be_more && passed_over.len() > passed_before && working.len() < slots {
                 continue;
             }
             let latest = now.plus(LONGEST_PAUSE);
@@ -114,12 +139,12 @@ impl Engine {
                     busy.remove(&id);
                     let pause = match &outcome {
                         // Another process was faster.
-                        Tended::Failed(RunError::Held { .. }) => Some(HELD),
-                        Tended::Failed(_) => Some(TRY_AGAIN),
-                        Tended::Waits | Tended::Over(_) => None,
+                        Continued::Failed(RunError::Held { .. }) => Some(HELD),
+                        Continued::Failed(_) => Some(TRY_AGAIN),
+                        Continued::Waits | Continued::Quarantined | Continued::Over(_) => None,
                     };
                     if pause != Some(HELD) {
-                        report(Tending::Run(&id, &outcome));
+                        report(WorkReport::Run(&id, &outcome));
                     }
                     passed_over.extend(pause.map(|pause| (id, self.0.clock.now().plus(pause))));
                 }
@@ -129,32 +154,35 @@ impl Engine {
         }
         while let Some(done) = working.join_next().await {
             if let Ok((id, outcome)) = done
-                && !matches!(outcome, Tended::Failed(RunError::Held { .. }))
+                && !matches!(outcome, Continued::Failed(RunError::Held { .. }))
             {
-                report(Tending::Run(&id, &outcome));
+                report(WorkReport::Run(&id, &outcome));
             }
         }
         Ok(())
     }
 
     /// Continues a run until it waits again, is over, or `stop` is cancelled. Another process may have continued it to its end meanwhile.
-    async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Tended, RunError> {
-        let handle = self.resume_free(id).await?;
-        Ok(self.tend_run(&handle, stop).await)
+    async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Continued, RunError> {
+        let handle = self.resume_unattended(id).await?;
+        let continued = self.work_on(&handle, stop).await;
+        let is_quarantined =
+            || async { self.0.store.run(id).await.map(|run| run.is_some_and(|run| run.status == STATUS_QUARANTINED)) };
+        Ok(if matches!(continued, Continued::Waits) && is_quarantined().await? { Continued::Quarantined } else { continued })
     }
 
-    /// Lets a run proceed until it waits, is over, or `stop` is cancelled. If it waits, it is released: [`Engine::tend`] continues it.
-    pub async fn tend_run(&self, handle: &RunHandle, stop: &CancellationToken) -> Tended {
-        handle.tend();
+    /// Lets a run proceed until it waits, is over, or `stop` is cancelled. If it waits, it is released: [`Engine::work`] continues it.
+    pub async fn work_on(&self, handle: &RunHandle, stop: &CancellationToken) -> Continued {
+        handle.unattended();
         let outcome = tokio::select! {
             outcome = handle.until_idle() => outcome,
             () = stop.cancelled() => None,
         };
         match outcome {
-            Some(outcome) => Tended::Over(outcome),
+            Some(outcome) => Continued::Over(outcome),
             None => match handle.stop().await {
-                RunOutcome::Stopped if !stop.is_cancelled() => Tended::Waits,
-                outcome => Tended::Over(outcome),
+                RunOutcome::Stopped if !stop.is_cancelled() => Continued::Waits,
+                outcome => Continued::Over(outcome),
             },
         }
     }

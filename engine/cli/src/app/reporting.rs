@@ -1,31 +1,38 @@
 //! Reports of runs that continue, and of ticks that are published, while no person waits for them.
 
-use baton_runtime::{RunOutcome, SchedulePass, Tended, Tending};
+use baton_runtime::{Continued, RunOutcome, SchedulePass, WorkReport};
 use baton_types::id::RunId;
 use serde_json::json;
 
 use crate::place::Place;
+use crate::shell::baton;
 use crate::style;
 use crate::text::{Text, text};
 
 /// Prints what was done.
-pub(crate) fn report_tending(place: &Place, tending: &Tending<'_>) {
-    match tending {
-        Tending::Run(run, outcome) => report_run(place, run, outcome),
-        Tending::Schedules(pass) => report_ticks(place, pass),
+pub(crate) fn report_work(place: &Place, report: &WorkReport<'_>) {
+    match report {
+        WorkReport::Run(run, outcome) => report_run(place, run, outcome),
+        WorkReport::Schedules(pass) => report_ticks(place, pass),
     }
 }
 
 /// Prints what became of a run, one line for each time that it continued.
-fn report_run(place: &Place, run: &RunId, outcome: &Tended) {
+fn report_run(place: &Place, run: &RunId, outcome: &Continued) {
     let (state, reason) = match outcome {
-        Tended::Over(RunOutcome::Ended { end, .. }) => (end.state.as_str().to_owned(), None),
-        Tended::Waits | Tended::Over(RunOutcome::WaitingForPerson) => ("waiting".to_owned(), None),
-        Tended::Over(RunOutcome::Stopped) => ("stopped".to_owned(), None),
-        Tended::Over(RunOutcome::ProviderAway(away)) => {
+        Continued::Over(RunOutcome::Ended { end, .. }) => (end.state.as_str().to_owned(), None),
+        Continued::Waits | Continued::Over(RunOutcome::WaitingForPerson) => ("waiting".to_owned(), None),
+        Continued::Quarantined => {
+            let reason = format!("three processes that executed it died; to go on: {}", baton("resume").value(run));
+            ("quarantined".to_owned(), Some(reason))
+        }
+        Continued::Over(RunOutcome::Stopped) => ("stopped".to_owned(), None),
+        Continued::Over(RunOutcome::ProviderAway(away)) => {
             ("stopped".to_owned(), away.first().map(|away| format!("{}: {}", away.provider, away.reason)))
         }
-        Tended::Over(RunOutcome::Failed(error)) | Tended::Failed(error) => ("not continued".to_owned(), Some(error.to_string())),
+        Continued::Over(RunOutcome::Failed(error)) | Continued::Failed(error) => {
+            ("not continued".to_owned(), Some(error.to_string()))
+        }
     };
     // The reader of stdout may be gone; the runs continue.
     let _closed = if place.screen.is_text() {
