@@ -1,27 +1,19 @@
 //! Agents that are records: what starts them, what they read, and what answers.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use baton_breadcrumb::{AGENT_RESPONSE_SCHEMA, AGENT_SCHEMA, Author, REQUEST_SCHEMA, RESPONSE_SCHEMA};
-use baton_config::{Role, Sources};
-use baton_models::Model;
-use baton_rcrt::{Heard, Listener, Outcome, ProjectFiles};
-use baton_runtime::Engine;
-use baton_store::{Creation, MemoryStore, Store, Update};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Verdict, Visibility};
+use baton_breadcrumb::{AGENT_RESPONSE_SCHEMA, AGENT_SCHEMA, Author, REQUEST_SCHEMA};
+use baton_store::Update;
+use baton_types::breadcrumb::{BreadcrumbChange, NewBreadcrumb, Verdict};
 use baton_types::id::{BreadcrumbId, ProjectId};
-use baton_types::message::{Part, Role as Speaker};
-use baton_types::model::{ModelRequest, ModelTurn};
+use baton_types::message::Role as Speaker;
+use baton_types::model::ModelTurn;
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
-use crate::support::{calls, model};
 use super::desk::*;
+use crate::support::{calls, model};
 
 #[tokio::test]
 async fn an_agent_that_is_a_record_answers_each_record_once() {

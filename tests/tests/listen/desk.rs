@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_breadcrumb::{AGENT_RESPONSE_SCHEMA, AGENT_SCHEMA, Author, REQUEST_SCHEMA, RESPONSE_SCHEMA};
+use baton_breadcrumb::{AGENT_SCHEMA, Author, REQUEST_SCHEMA, RESPONSE_SCHEMA};
 use baton_config::{Role, Sources};
 use baton_models::Model;
 use baton_rcrt::{Heard, Listener, Outcome, ProjectFiles};
 use baton_runtime::Engine;
-use baton_store::{Creation, MemoryStore, Store, Update};
-use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Verdict, Visibility};
+use baton_store::{Creation, MemoryStore, Store};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbQuery, NewBreadcrumb};
 use baton_types::id::{BreadcrumbId, ProjectId};
 use baton_types::message::{Part, Role as Speaker};
 use baton_types::model::{ModelRequest, ModelTurn};
@@ -20,10 +20,13 @@ use baton_types::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::support::{calls, model};
+use crate::support::model;
 
 pub(super) const BUILT_IN: [&str; 8] =
     ["handoff", "ask_master", "describe_tools", "echo", "calculator", "breadcrumb-create", "breadcrumb-update", "timer"];
+
+/// The moment at which the records of the tests are written.
+const WRITTEN: Timestamp = Timestamp::from_micros(1_000);
 
 /// A store with a project, and the person who works there.
 pub(super) struct Desk {
@@ -65,7 +68,12 @@ impl Desk {
     }
 
     /// Listens until `work` is done.
-    pub(super) async fn listen_with(&self, model: &Arc<dyn Model>, more: Vec<(Role, String, Value)>, work: impl Future<Output = ()>) {
+    pub(super) async fn listen_with(
+        &self,
+        model: &Arc<dyn Model>,
+        more: Vec<(Role, String, Value)>,
+        work: impl Future<Output = ()>,
+    ) {
         let engine = self.engine(model);
         let listener = Self::listener(&engine, more);
         let report = |heard: &Heard| {
@@ -90,8 +98,7 @@ impl Desk {
     }
 
     pub(super) async fn create_by(&self, id: &str, new: NewBreadcrumb, by: &Author) {
-        let at = Timestamp::from_micros(1_000);
-        let creation = Creation { id: BreadcrumbId::new(id), new, by: by.clone(), key: None, at };
+        let creation = Creation { id: BreadcrumbId::new(id), new, by: by.clone(), key: None, at: WRITTEN };
         self.store.breadcrumbs().create(creation).await.unwrap();
     }
 
@@ -151,6 +158,7 @@ pub(super) async fn response(desk: &Desk, id: &str) -> Value {
         desk.all(RESPONSE_SCHEMA).await.into_iter().filter(|record| record.tags.contains(&tag)).collect();
     assert_eq!(found.len(), 1, "{id} has one answer");
     assert!(found[0].tags.contains(&"tool:response".to_owned()) && found[0].created_by == Principal::Engine);
+    assert!(found[0].created_at > WRITTEN, "an answer has the date of the answer");
     found[0].context.value()
 }
 
