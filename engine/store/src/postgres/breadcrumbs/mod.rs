@@ -9,7 +9,7 @@ use baton_types::breadcrumb::{
 };
 use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
-use tokio_postgres::Transaction;
+use tokio_postgres::Client;
 
 use super::PostgresStore;
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
@@ -20,7 +20,7 @@ pub(super) const TABLES: &str = "";
 /// Marks a trigger as handled by `run`.
 ///
 /// Fails with [`StoreError::TriggerTaken`] if it is settled, or if another run handles it.
-pub(super) async fn start_trigger(_transaction: &Transaction<'_>, trigger: u64, _run: &RunId) -> Result<(), StoreError> {
+pub(super) async fn start_trigger(_transaction: &Client, trigger: u64, _run: &RunId) -> Result<(), StoreError> {
     Err(StoreError::TriggerTaken(trigger))
 }
 
