@@ -44,9 +44,8 @@ mod tests {
 
     #[test]
     fn a_browser_is_needed_where_its_tests_may_run() {
-        let needs = |arguments: &[&str]| {
-            may_select(&arguments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &PACKAGES)
-        };
+        let needs =
+            |arguments: &[&str]| may_select(&arguments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &PACKAGES);
         assert!(needs(&[]) && needs(&["browser"]) && needs(&["-p", "baton-tests"]) && needs(&["--package=baton"]));
         assert!(!needs(&["-p", "baton-store"]) && !needs(&["--package=baton-types", "name"]));
         assert!(needs(&["-p", "baton-store", "-p", "baton"]));

@@ -1,4 +1,4 @@
-//! The PostgreSQL server that tests need: found, or installed by Debian's package manager.
+//! The PostgreSQL server and the pooler that tests need: found, or installed by Debian's package manager.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn install_if_missing(arguments: &[String]) {
     }
     eprintln!("the tests of the store in PostgreSQL need a server, which is installed now");
     let installed = apt_get(&["update", "--quiet"])
-        .and_then(|()| apt_get(&["install", "--yes", "--quiet", "--no-install-recommends", "postgresql"]));
+        .and_then(|()| apt_get(&["install", "--yes", "--quiet", "--no-install-recommends", "postgresql", "pgbouncer"]));
     if let Err(error) = installed {
         eprintln!("PostgreSQL cannot be installed ({error:#}); install it, or tests of the store in PostgreSQL will fail");
     }
@@ -29,5 +29,8 @@ fn is_installed() -> bool {
     let has_all = |folder: &Path| PROGRAMS.iter().all(|program| folder.join(program).is_file());
     let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten().map(|version| version.path().join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).chain(versions).any(|folder| has_all(&folder))
+    let folders: Vec<_> = std::env::split_paths(&path).chain(versions).collect();
+    let is_pooler = |folder: &Path| folder.join("pgbouncer").is_file();
+    folders.iter().any(|folder| has_all(folder))
+        && (is_pooler(Path::new("/usr/sbin")) || folders.iter().any(|folder| is_pooler(folder)))
 }

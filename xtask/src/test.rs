@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::{browser, postgres};
 use crate::project::{cargo, run_cargo};
+use crate::{browser, postgres};
 
 /// Runs all tests, or those that `arguments` leave. Whether they pass or fail, the last line printed is `N passed, N failed`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {

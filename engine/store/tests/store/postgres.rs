@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use baton_servers::Postgres;
+use baton_servers::{Pooler, Postgres};
 use baton_store::{Batch, PostgresStore, Store, StoreError};
 use baton_types::id::RunId;
 use baton_types::json::Json;
@@ -242,4 +242,36 @@ async fn verification_names_what_is_wrong() {
         let found = store.verify().await.expect("readable").findings;
         assert!(found.iter().any(|said| said.contains(finding)), "{damage}: {found:#?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_store_works_through_a_pooler_that_shares_connections_between_transactions() {
+    let database = postgres().database();
+    // Fewer connections than the store has: each transaction gets another one.
+    let pooler = Pooler::start(&database, 3);
+    let store = Arc::new(PostgresStore::connect(&pooler.address(&database)).await.expect("a store"));
+    let mut writers = JoinSet::new();
+    for index in 0..16 {
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            let run = owned_run(&*store, &format!("run {index}")).await;
+            for seq in 0..20 {
+                store.append(batch(&run, seq, 1)).await.expect("only this task writes this run");
+            }
+            assert_eq!(sequence(&*store, &run).await, (1..=20).collect::<Vec<_>>());
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended.expect("a writer");
+    }
+    // No notification passes the pooler, so the inboxes are read again and again.
+    let (run, other) = (run_id("run 0"), on_postgres(&database).await);
+    let mut woken = store.subscribe(&run);
+    let number = other.put_command(&run, Json::null()).await.expect("the run is there");
+    tokio::time::timeout(Duration::from_secs(15), woken.wait_for(|newest| *newest == number))
+        .await
+        .expect("woken")
+        .expect("open");
+    store.collect(baton_store::Retention { named: vec![run], ..baton_store::Retention::default() }, false).await.expect("a pass");
+    assert_eq!(store.verify().await.expect("readable").findings, Vec::<String>::new());
 }
