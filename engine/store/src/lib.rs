@@ -1,4 +1,5 @@
-//! Stores timelines, contents of documents, memories, commands and breadcrumbs: in memory, or in one SQLite file.
+//! Stores timelines, contents of documents, memories, commands and breadcrumbs: in memory, in one SQLite file, or in a PostgreSQL
+//! database.
 //!
 //! The unit of durability is a [`Batch`]: the entries of one or more decisions, with the contents that they name. A
 //! batch is committed completely or not at all, and only for the run's present owner: [`Store::append`] compares the
@@ -12,7 +13,9 @@ mod error;
 pub mod failpoint;
 mod inbox;
 mod memory;
+mod postgres;
 mod retention;
+mod rows;
 mod sqlite;
 
 use std::sync::Arc;
@@ -28,6 +31,7 @@ use tokio::sync::watch;
 pub use breadcrumbs::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, Update, Written};
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub use postgres::PostgresStore;
 pub use retention::{Collected, Retention, Verification};
 pub use sqlite::{FORMAT_VERSION, SqliteStats, SqliteStore};
 
@@ -96,6 +100,33 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns all runs, newest first.
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError>;
+
+    /// Returns the newest `limit` runs, or those that [`Store::runs`] lists after `before`.
+    ///
+    /// Fails with [`StoreError::UnknownRun`] if `before` is not there.
+    async fn runs_after(&self, before: Option<&RunId>, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
+        let runs = self.runs().await?;
+        let first = match before {
+            None => 0,
+            Some(before) => {
+                1 + runs.iter().position(|run| run.id == *before).ok_or_else(|| StoreError::UnknownRun(before.clone()))?
+            }
+        };
+        Ok(runs.into_iter().skip(first).take(limit).collect())
+    }
+
+    /// Removes the runs that `retention` selects, with the contents that only they name, and frees their space. With `dry_run` it
+    /// only reports them. Runs that are the past of other runs stay. Logged calls of removed runs can still be recalled.
+    ///
+    /// Other processes may use the store meanwhile. They wait while it works, and may get [`StoreError::Busy`].
+    ///
+    /// Fails, having removed nothing, with [`StoreError::UnknownRun`] if a run that is named is not there, with
+    /// [`StoreError::Held`] if a process that is there holds it, and with [`StoreError::Corrupt`] if what stays cannot be read.
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError>;
+
+    /// Looks at everything in the store, as it is at one moment: every row of entries against its checksum, the chain of every
+    /// timeline, every content against its hash, and that nothing is missing or left over.
+    async fn verify(&self) -> Result<Verification, StoreError>;
 
     /// Returns one run, if it is known.
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
@@ -296,3 +327,14 @@ pub struct RunRecord {
 
 /// The status of a run that has no summary yet.
 const STATUS_CREATED: &str = "created";
+
+/// The largest content in bytes: the length limit of a row that SQLite is built with, and just below PostgreSQL's limit of 1 GB.
+const MAX_CONTENT_BYTES: usize = 999_000_000;
+
+/// Refuses a batch with a content that fits into no row.
+fn check_sizes(batch: &Batch) -> Result<(), StoreError> {
+    match batch.contents.iter().find(|(_, content)| content.len() > MAX_CONTENT_BYTES) {
+        Some((_, content)) => Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES }),
+        None => Ok(()),
+    }
+}

@@ -94,7 +94,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let out = args.ending.target(place)?;
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
-    let builder = builder(&store, place.store_file(), place, Manner::of(args.trust))?;
+    let builder = builder(&store, place.kept_in(), place, Manner::of(args.trust))?;
     let engine = recording.used_by(builder).build().map_err(run_failure)?;
     if args.queue {
         return queue(&engine, job, options, place).await;
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
 
 /// Stores a run for workers, and prints its id.
 async fn queue(engine: &Engine, job: LoadedJob, options: StartOptions, place: &Place) -> Result<Exit, Failure> {
-    if place.store_file().is_none() {
+    if place.kept_in().is_none() {
         return Err(Failure::Usage("a store in memory has no workers; name a store with --store".to_owned()));
     }
     let run = engine.queue(job, options).await.map_err(run_failure)?;

@@ -35,12 +35,14 @@ fn slots(text: &str) -> Result<usize, String> {
 /// Executes runs until Ctrl-C, SIGTERM or SIGHUP.
 pub(crate) async fn run(args: &WorkArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
-    let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
+    let engine = builder(&store, place.kept_in(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
     let mut interruptions = Interruptions::catch()?;
-    let file = place.store_file().ok_or_else(|| Failure::Usage("a store in memory has no runs of other processes".to_owned()))?;
+    if place.kept_in().is_none() {
+        return Err(Failure::Usage("a store in memory has no runs of other processes".to_owned()));
+    }
     place.screen.tell(&text!(
         "runs in {} that need an owner are executed, and ticks of schedules are published; stop with Ctrl-C",
-        place.shown(&file)
+        place.shown_store()
     ));
     let stop = async {
         let _any = interruptions.next().await;

@@ -20,7 +20,6 @@ mod notifier;
 mod perform;
 mod reader;
 mod records;
-mod rows;
 mod schema;
 mod verify;
 mod writer;
@@ -43,14 +42,14 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, Breadcrumbs, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
+use crate::{
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, MAX_CONTENT_BYTES, NewRun, Retention, RunRecord, Store, StoreError,
+    Verification, check_sizes,
+};
 pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
 
 pub(crate) use breadcrumbs::InMemory;
-
-/// The largest content that fits in a row: the length limit that SQLite is built with.
-const MAX_CONTENT_BYTES: usize = 999_000_000;
 
 /// Keeps runs in one SQLite file: durable when a write returns, readable meanwhile, shared by processes.
 ///
@@ -122,29 +121,6 @@ impl SqliteStore {
         Self { path: path.to_owned(), writer, readers, subscribers, notifier, _empty: empty.map(|(folder, _)| folder) }
     }
 
-    /// Removes the runs that `retention` selects, with the contents that only they name, and frees their disk space.
-    /// With `dry_run` it only reports them. Runs that are the past of other runs stay. Logged calls of removed runs
-    /// can still be recalled.
-    ///
-    /// Other processes may use the store meanwhile. While the file is rewritten they wait, and may get
-    /// [`StoreError::Busy`].
-    ///
-    /// Fails, having removed nothing, with [`StoreError::UnknownRun`] if a run that is named is not there, with
-    /// [`StoreError::Held`] if a process that is there holds it, and with [`StoreError::Corrupt`] if what stays cannot be read.
-    pub async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
-        self.writer()?;
-        let (path, owners) = (self.path.clone(), self.notifier.folder().to_owned());
-        let is_there = move |owner: &str| notifier::is_there(&owners, owner) == Some(true);
-        let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, &is_there, dry_run));
-        collecting.await.map_err(|_| StoreError::Closed)?
-    }
-
-    /// Looks at everything in the store, as it is at one moment: SQLite's trees, every row against its checksum, the chain of
-    /// every timeline, every content against its hash, and that nothing is missing or left over.
-    pub async fn verify(&self) -> Result<Verification, StoreError> {
-        self.readers.read(|file| Ok(verify::verify(file))).await
-    }
-
     /// Wakes those who listen for triggers, in this process and in others.
     async fn announce_triggers(&self) {
         self.subscribers.wake_all();
@@ -201,14 +177,6 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
         std::fs::File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
-}
-
-/// Refuses a batch with a content that fits into no row.
-fn check_sizes(batch: &Batch) -> Result<(), StoreError> {
-    match batch.contents.iter().find(|(_, content)| content.len() > MAX_CONTENT_BYTES) {
-        Some((_, content)) => Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES }),
-        None => Ok(()),
-    }
 }
 
 #[async_trait]
@@ -268,6 +236,18 @@ impl Store for SqliteStore {
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.readers.read(reader::runs).await
+    }
+
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
+        self.writer()?;
+        let (path, owners) = (self.path.clone(), self.notifier.folder().to_owned());
+        let is_there = move |owner: &str| notifier::is_there(&owners, owner) == Some(true);
+        let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, &is_there, dry_run));
+        collecting.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn verify(&self) -> Result<Verification, StoreError> {
+        self.readers.read(|file| Ok(verify::verify(file))).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::at;
 
-promises!(
+promises_without_postgres!(
     a_record_has_every_field_and_comes_back_as_it_was_written,
     a_key_creates_one_record_and_belongs_to_one_write,
     a_keyed_change_happens_once,

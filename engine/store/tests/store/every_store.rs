@@ -1,7 +1,7 @@
 //! Tests of a promise on every store.
 
 /// Makes of each promise a test with the store in memory and one with the store on disk.
-macro_rules! promises {
+macro_rules! promises_without_postgres {
     ($($name:ident),* $(,)?) => {
         mod in_memory {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -15,6 +15,20 @@ macro_rules! promises {
                 let crate::support::OnDisk { store, folder } = crate::support::OnDisk::new();
                 super::$name(std::sync::Arc::new(store)).await;
                 drop(folder);
+            })*
+        }
+    };
+}
+
+/// Makes of each promise a test with every store.
+macro_rules! promises {
+    ($($name:ident),* $(,)?) => {
+        promises_without_postgres!($($name),*);
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+            async fn $name() {
+                let database = crate::support::postgres().database();
+                super::$name(std::sync::Arc::new(crate::support::on_postgres(&database).await)).await;
             })*
         }
     };

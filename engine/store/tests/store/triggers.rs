@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::breadcrumbs::{agent, ann, change, create, creation, new, project};
 use crate::support::{at, batch, new_run, run_id};
 
-promises!(
+promises_without_postgres!(
     a_version_that_an_agent_waits_for_is_a_trigger,
     a_change_triggers_only_what_the_version_before_did_not,
     only_a_definition_that_a_person_wrote_or_approved_counts,
