@@ -324,7 +324,7 @@ async fn a_worker_continues_a_year_of_daily_timers_to_its_end() {
     let (over, is_over) = tokio::sync::oneshot::channel();
     let (over, woken) = (Mutex::new(Some(over)), Mutex::new(0));
     let report = |report: WorkReport<'_>| match report {
-        WorkReport::Schedules(_) => panic!("there is no schedule"),
+        WorkReport::Schedules(_) | WorkReport::StoreAway(_) => panic!("there is neither a schedule nor an outage"),
         WorkReport::Run(_, Continued::Waits | Continued::Quarantined) => *woken.lock().unwrap() += 1,
         WorkReport::Run(_, Continued::Over(outcome)) => drop(over.lock().unwrap().take().map(|over| over.send(name_of(outcome)))),
         WorkReport::Run(_, Continued::Failed(error)) => panic!("{error}"),

@@ -195,6 +195,13 @@ fn last_place(last: u64) -> String {
     if last == 0 { "it has a single decision".to_owned() } else { format!("a fork can begin after entry {last} at the latest") }
 }
 
+impl RunError {
+    /// Whether the store cannot be reached now, and may work again without anybody doing anything about it.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_outage())
+    }
+}
+
 impl From<StoreError> for RunError {
     fn from(error: StoreError) -> Self {
         match error {

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use baton_store::Due;
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
@@ -63,10 +64,19 @@ pub enum Continued {
     Failed(RunError),
 }
 
+impl Continued {
+    /// Whether an outage of the store stopped the run, or kept it from continuing.
+    fn is_outage(&self) -> bool {
+        matches!(self, Self::Failed(error) | Self::Over(RunOutcome::Failed(error)) if error.is_outage())
+    }
+}
+
 /// A report of what was done.
 pub enum WorkReport<'a> {
     /// A run was continued.
     Run(&'a RunId, &'a Continued),
+    /// The store cannot be reached. Reported once for an outage.
+    StoreAway(&'a RunError),
     /// Ticks of schedules were published, or could not be.
     Schedules(&'a SchedulePass),
 }
@@ -77,6 +87,8 @@ impl Engine {
     /// published a tick or failed.
     ///
     /// Several processes may work on one store: only one of them gets a run, and a tick is published once.
+    ///
+    /// If the store cannot be reached, the worker waits until it can, and continues the runs that the outage stopped.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -92,11 +104,28 @@ impl Engine {
         let mut working: JoinSet<(RunId, Continued)> = JoinSet::new();
         let (mut busy, mut passed_over) = (HashSet::new(), HashMap::<RunId, Timestamp>::new());
         let (mut next_pass, mut failed) = (Timestamp::from_micros(0), Vec::new());
+        // Runs that this process owns, and does not execute since an outage of the store stopped them.
+        let (mut left, mut is_away) = (HashSet::new(), false);
         while !stopped.is_cancelled() {
             announced.mark_unchanged();
             let now = self.0.clock.now();
-            if next_pass <= now {
-                let pass = self.publish_ticks().await?;
+            let limit = slots + busy.len() + passed_over.len();
+            let looked = self.look(now, next_pass <= now, limit).await;
+            let (pass, due) = match looked {
+                Err(error) if error.is_outage() => {
+                    if !std::mem::replace(&mut is_away, true) {
+                        report(WorkReport::StoreAway(&error));
+                    }
+                    tokio::select! {
+                        () = &mut stop => stopped.cancel(),
+                        () = sleep_until(&*self.0.clock, Some(now.plus(LONGEST_PAUSE))) => {}
+                    }
+                    continue;
+                }
+                looked => looked?,
+            };
+            is_away = false;
+            if let Some(pass) = pass {
                 // A schedule that fails again is not reported again.
                 if !pass.published.is_empty() || pass.failed != failed {
                     report(WorkReport::Schedules(&pass));
@@ -105,22 +134,28 @@ impl Engine {
                 failed = pass.failed;
             }
             passed_over.retain(|_, again| *again > now);
-            let limit = slots + busy.len() + passed_over.len();
-            let due = self.0.store.due(now, limit).await?;
             let (may_be_more, passed_before) = (due.runs.len() == limit, passed_over.len());
             for id in due.runs {
                 if working.len() >= slots || busy.contains(&id) || passed_over.contains_key(&id) {
                     continue;
                 }
+                let is_left = left.remove(&id);
                 // A run of a living process is continued there.
-                if self.holder(&id).await? != Holder::Nobody {
+                let is_free = match self.holder(&id).await {
+                    Ok(Holder::Nobody) => true,
+                    Ok(Holder::Elsewhere { owner }) => is_left && owner == self.0.store.owner(),
+                    Ok(Holder::Here | Holder::Unknown { .. }) => false,
+                    Err(error) if error.is_outage() => false,
+                    Err(error) => return Err(error),
+                };
+                if !is_free {
                     passed_over.insert(id, now.plus(HELD));
                     continue;
                 }
                 busy.insert(id.clone());
                 let (engine, stop) = (self.clone(), stopped.clone());
                 working.spawn(async move {
-                    let continued = AssertUnwindSafe(engine.continue_waiting(&id, &stop)).catch_unwind().await;
+                    let continued = AssertUnwindSafe(engine.continue_waiting(&id, is_left, &stop)).catch_unwind().await;
                     let panicked = |panic: Box<dyn Any + Send>| Err(RunError::Fault { message: panic_message(&*panic) });
                     let outcome = continued.unwrap_or_else(panicked).unwrap_or_else(Continued::Failed);
                     (id, outcome)
@@ -137,9 +172,13 @@ impl Engine {
                 Some(done) = working.join_next() => {
                     let Ok((id, outcome)) = done else { continue };
                     busy.remove(&id);
+                    if outcome.is_outage() {
+                        left.insert(id.clone());
+                    }
                     let pause = match &outcome {
                         // Another process was faster.
                         Continued::Failed(RunError::Held { .. }) => Some(HELD),
+                        outcome if outcome.is_outage() => Some(HELD),
                         Continued::Failed(_) => Some(TRY_AGAIN),
                         Continued::Waits | Continued::Quarantined | Continued::Over(_) => None,
                     };
@@ -162,9 +201,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Publishes the ticks that are due, if `publishes`, and returns the runs that need an owner.
+    async fn look(&self, now: Timestamp, publishes: bool, limit: usize) -> Result<(Option<SchedulePass>, Due), RunError> {
+        let pass = if publishes { Some(self.publish_ticks().await?) } else { None };
+        Ok((pass, self.0.store.due(now, limit).await?))
+    }
+
     /// Continues a run until it waits again, is over, or `stop` is cancelled. Another process may have continued it to its end meanwhile.
-    async fn continue_waiting(&self, id: &RunId, stop: &CancellationToken) -> Result<Continued, RunError> {
-        let handle = self.resume_unattended(id).await?;
+    /// `is_left` if this process still owns the run, and does not execute it.
+    async fn continue_waiting(&self, id: &RunId, is_left: bool, stop: &CancellationToken) -> Result<Continued, RunError> {
+        let handle = if is_left { self.resume(id).await? } else { self.resume_unattended(id).await? };
         let continued = self.work_on(&handle, stop).await;
         let is_quarantined =
             || async { self.0.store.run(id).await.map(|run| run.is_some_and(|run| run.status == STATUS_QUARANTINED)) };

@@ -211,3 +211,11 @@ pub enum StoreError {
     #[error("the store is closed")]
     Closed,
 }
+
+impl StoreError {
+    /// Whether the store may work again without anybody doing anything about it: its database cannot be reached now, or was lost during
+    /// a commit.
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::CommitUnknown { .. })
+    }
+}

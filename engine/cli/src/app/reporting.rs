@@ -13,6 +13,9 @@ use crate::text::{Text, text};
 pub(crate) fn report_work(place: &Place, report: &WorkReport<'_>) {
     match report {
         WorkReport::Run(run, outcome) => report_run(place, run, outcome),
+        WorkReport::StoreAway(error) => {
+            place.screen.tell(&text!("{} {error}; the worker waits until it can be reached", style::bad("warning:")));
+        }
         WorkReport::Schedules(pass) => report_ticks(place, pass),
     }
 }

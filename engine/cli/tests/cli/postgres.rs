@@ -112,3 +112,61 @@ fn a_database_that_cannot_be_reached_is_named_without_its_password() {
     let ran = folder.baton(&["--store", "mysql://ann:sesame@one/runs", "ps"]).exits(2).tells("no store for mysql://");
     assert!(!ran.stderr.contains("sesame"), "{ran:?}");
 }
+
+/// Writes a job whose lead executes a command that adds the key of its call to a file, and hands off.
+fn counting_job(folder: &Folder) {
+    let tool = json!({
+        "tool_id": "count", "type": "function_tool", "description": "Counts.", "effect": "keyed",
+        "exec": {"command": ["sh", "-c", "echo \"$BATON_CALL_ID\" >> \"$COUNTED\"; sleep 0.2; echo '{}'"], "env": ["COUNTED"]},
+        "input_schema": {"type": "object"},
+    });
+    let count = json!({"calls": [{"tool": "count", "input": {}}]});
+    let done = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "counted"}}}]});
+    let turns = json!([count, count, count, done]);
+    folder.job("counting", &[("lead", &["count", "handoff"])], json!({"lead": {"turns": turns}}), json!({}));
+    folder.write("counting/tools/count.json", tool.to_string());
+}
+
+#[test]
+fn three_workers_lose_no_run_while_one_is_killed_and_the_database_crashes() {
+    const RUNS: usize = 24;
+    let server = Postgres::start(&[]);
+    let shared = Shared { folder: Folder::new(), database: server.database() };
+    counting_job(&shared.folder);
+    let counted = shared.folder.path().join("counted");
+    let command = |arguments: &[&str]| {
+        let mut command = shared.command(arguments);
+        command.env("COUNTED", &counted).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    for _ in 0..RUNS {
+        assert!(command(&["run", "counting", "--queue", "--trust"]).status().unwrap().success());
+    }
+    let ended = || shared.database.sql("SELECT count(*) FROM baton.runs WHERE status = 'completed'").parse::<usize>().unwrap();
+    let begun = Instant::now();
+    let until = |wanted: usize| {
+        while ended() < wanted {
+            assert!(begun.elapsed() < Duration::from_secs(180), "{} of {RUNS} runs have ended: {}", ended(), server.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let mut workers: Vec<_> = (0..3).map(|_| command(&["work", "--slots", "4"]).spawn().unwrap()).collect();
+    until(2);
+    workers[0].kill().unwrap();
+    workers[0].wait().unwrap();
+    until(5);
+    server.kill();
+    std::thread::sleep(Duration::from_secs(2));
+    server.start_again();
+    until(RUNS);
+    for worker in &mut workers[1..] {
+        assert!(worker.try_wait().unwrap().is_none(), "a worker waits until the database is back");
+        assert!(std::process::Command::new("kill").arg(worker.id().to_string()).status().unwrap().success());
+        assert_eq!(worker.wait().unwrap().code(), Some(0));
+    }
+    // A call that a crash interrupted ran again, with the same key.
+    let keys = std::fs::read_to_string(&counted).unwrap();
+    let distinct: std::collections::BTreeSet<&str> = keys.lines().collect();
+    assert_eq!(distinct.len(), RUNS * 3);
+    shared.baton(&["verify"]).exits(0).says("whole");
+}
