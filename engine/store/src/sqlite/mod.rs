@@ -48,6 +48,7 @@ pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
 
 pub(crate) use breadcrumbs::InMemory;
+pub(crate) use records::checksum_of;
 
 /// The largest content that fits in a row: the length limit that SQLite is built with.
 const MAX_CONTENT_BYTES: usize = 999_000_000;

@@ -2,7 +2,11 @@
 
 use rusqlite::Transaction;
 
-use super::{BreadcrumbRow, COLUMNS, Totals, has_tables, key_row, vectors};
+use super::rows::{COLUMNS, find, key_row, read, ready};
+use super::{Totals, has_tables, vectors};
+use crate::breadcrumbs::read::definition_of;
+use crate::breadcrumbs::row::{BreadcrumbRow, damaged};
+use crate::breadcrumbs::rows::Rows as _;
 use crate::{StoreError, Verification};
 
 /// Checks all rows of breadcrumbs.
@@ -15,7 +19,7 @@ pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         found.breadcrumbs += 1;
-        let checked = BreadcrumbRow::read(row).and_then(|row| one(file, &row));
+        let checked = read(row).and_then(|row| one(file, &row));
         match checked {
             Ok((of_record, with_tags)) => (versions, tags) = (versions + of_record, tags + with_tags),
             Err(error) => found.findings.push(error.to_string()),
@@ -43,18 +47,18 @@ pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification
 
 /// Checks one record; returns the numbers of its versions and of its tags.
 fn one(file: &Transaction<'_>, row: &BreadcrumbRow) -> Result<(u64, u64), StoreError> {
-    let wrong = |what: &str| Err(super::damaged(format!("breadcrumb {}: {what}", row.id)));
-    if BreadcrumbRow::find(file, &row.id)?.is_none_or(|found| found.number != row.number) {
+    let wrong = |what: &str| Err(damaged(format!("breadcrumb {}: {what}", row.id)));
+    if find(file, &row.id)?.is_none_or(|found| found.number != row.number) {
         return wrong("it is not found by its id");
     }
     for version in 1..=row.version {
-        let read = row.version(file, version)?.breadcrumb;
+        let read = ready(file.version(row, version))?.breadcrumb;
         if read.version != version || read.id != row.id {
             return wrong(&format!("version {version} is another"));
         }
     }
-    let newest = row.newest(file)?;
-    let definition = row.definition(file)?;
+    let newest = ready(file.newest(row))?.breadcrumb;
+    let definition = ready(definition_of(&**file, row))?;
     if definition.as_ref().map(|(definition, _)| definition.schema()) != row.defines.as_deref()
         || newest.visibility != row.visibility
         || newest.sensitivity != row.sensitivity
