@@ -178,6 +178,35 @@ pub enum StoreError {
     /// SQLite failed.
     #[error("SQLite failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// The address of a database is not one. The message has no password.
+    #[error("the address of the database is wrong: {what}")]
+    Address {
+        /// Description of the fault.
+        what: String,
+    },
+    /// The database cannot be reached, or refuses the connection. Nothing was written.
+    #[error("the database {store} cannot be reached: {what}")]
+    Unreachable {
+        /// Address of the database, without a password.
+        store: String,
+        /// Error of the connection.
+        what: String,
+    },
+    /// The connection was lost during a commit: the write may have taken hold. Read the run again before another write.
+    #[error("the connection to the database {store} was lost during a commit; it is not known whether the write was committed")]
+    CommitUnknown {
+        /// Address of the database, without a password.
+        store: String,
+    },
+    /// PostgreSQL refused a statement.
+    #[error("PostgreSQL failed: {what}")]
+    Postgres {
+        /// The server's message.
+        what: String,
+    },
+    /// An error of the client for PostgreSQL that was not given a meaning yet. A store returns one of the other errors in its place.
+    #[error("PostgreSQL failed: {0}")]
+    Client(#[from] tokio_postgres::Error),
     /// The store was closed, or its writer stopped, before it answered: whether the write took hold is not known.
     #[error("the store is closed")]
     Closed,

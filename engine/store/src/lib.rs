@@ -1,4 +1,5 @@
-//! Stores timelines, contents of documents, memories, commands and breadcrumbs: in memory, or in one SQLite file.
+//! Stores timelines, contents of documents, memories, commands and breadcrumbs: in memory, in one SQLite file, or in a PostgreSQL
+//! database.
 //!
 //! The unit of durability is a [`Batch`]: the entries of one or more decisions, with the contents that they name. A
 //! batch is committed completely or not at all, and only for the run's present owner: [`Store::append`] compares the
@@ -12,7 +13,9 @@ mod error;
 pub mod failpoint;
 mod inbox;
 mod memory;
+mod postgres;
 mod retention;
+mod rows;
 mod sqlite;
 
 use std::sync::Arc;
@@ -28,6 +31,7 @@ use tokio::sync::watch;
 pub use breadcrumbs::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, Update, Written};
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub use postgres::PostgresStore;
 pub use retention::{Collected, Retention, Verification};
 pub use sqlite::{FORMAT_VERSION, SqliteStats, SqliteStore};
 

@@ -18,8 +18,8 @@ use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 use super::breadcrumbs::triggers;
 use super::reader::each_own_row;
 use super::records::{RunRow, Totals};
-use super::rows::WHOLE_RUN;
 use super::{log_of, named, schema};
+use crate::rows::WHOLE_RUN;
 use crate::{Collected, Retention, StoreError, failpoint};
 
 /// The file is written anew if one page of this many is free: others wait meanwhile, and what is free is used again.

@@ -20,7 +20,6 @@ mod notifier;
 mod perform;
 mod reader;
 mod records;
-mod rows;
 mod schema;
 mod verify;
 mod writer;

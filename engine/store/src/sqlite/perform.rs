@@ -10,9 +10,9 @@ use baton_types::time::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::records::{RunRow, Totals, checksum_of, link_at};
-use super::rows::{self, EntryRow, HEADS, WHOLE_RUN};
 use super::writer::{Answer, Write};
 use super::{breadcrumbs, to_sql};
+use crate::rows::{self, EntryRow, HEADS, WHOLE_RUN};
 use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError};
 
 /// Checks one write, then writes it. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be

@@ -15,8 +15,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tokio::sync::Semaphore;
 
 use super::records::{RunRow, Totals, checksum_of, link_at};
-use super::rows::{self, HEADS, StoredRow, WHOLE_RUN};
 use super::{named, schema, to_sql};
+use crate::rows::{self, HEADS, StoredRow, WHOLE_RUN};
 use crate::{Due, LoggedCall, RunRecord, StoreError};
 
 /// Largest number of concurrent queries. Further queries wait.

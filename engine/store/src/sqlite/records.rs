@@ -9,8 +9,8 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
-use super::rows::{WHOLE_RUN, first_eight};
 use super::to_sql;
+use crate::rows::{WHOLE_RUN, first_eight};
 use crate::{RunRecord, StoreError};
 
 /// Returns the checksum of a row: part of a hash over all its values.

@@ -9,7 +9,7 @@ use rusqlite::Transaction;
 use super::collect::hashes_in;
 use super::reader::{self, each_own_row};
 use super::records::{RunRow, Totals, link_at};
-use super::rows::{self, HEADS, WHOLE_RUN};
+use crate::rows::{self, HEADS, WHOLE_RUN};
 use crate::{StoreError, Verification};
 
 /// Largest number of reported findings of one kind.

@@ -19,8 +19,8 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::perform::perform;
-use super::rows::{self, EntryRow};
 use super::{SqliteStats, breadcrumbs, log_of, named};
+use crate::rows::{self, EntryRow};
 use crate::{Batch, NewRun, StoreError, Written, failpoint};
 
 /// The most writes in one transaction.

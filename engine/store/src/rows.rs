@@ -18,28 +18,28 @@ use crate::{Batch, StoreError};
 const ROW_BYTES: usize = 32 << 10;
 
 /// The key under which all rows of a run are filed, beside those of its tasks.
-pub(super) const WHOLE_RUN: i64 = 0;
+pub(crate) const WHOLE_RUN: i64 = 0;
 
 /// The key under which it is filed how many rows each task has, by the tasks' keys.
-pub(super) const HEADS: i64 = 1;
+pub(crate) const HEADS: i64 = 1;
 
 /// Neighbouring entries of one run, ready to be written.
 #[derive(Debug)]
-pub(super) struct EntryRow {
+pub(crate) struct EntryRow {
     /// The sequence number of its first entry.
-    pub(super) first: u64,
+    pub(crate) first: u64,
     /// Sequence number of the last entry.
-    pub(super) last: u64,
+    pub(crate) last: u64,
     /// Keys that the row is filed under besides the run: the tasks of its entries, each once.
-    pub(super) tasks: Vec<i64>,
+    pub(crate) tasks: Vec<i64>,
     /// The entries.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// See [`body`].
-    pub(super) body: ContentHash,
+    pub(crate) body: ContentHash,
 }
 
 /// Returns the entries of `batch` as rows, in order.
-pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
+pub(crate) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
     let mut rows = Vec::new();
     let mut rest = batch.entries.iter().peekable();
     while let Some(first) = rest.peek().map(|first| first.seq) {
@@ -71,39 +71,39 @@ pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
 
 /// Returns the key under which rows with entries of `task` are filed. Two tasks may share a key, so readers compare
 /// the entries too.
-pub(super) fn task_key(task: &TaskId) -> i64 {
+pub(crate) fn task_key(task: &TaskId) -> i64 {
     first_eight(ContentHash::of(task.as_str().as_bytes()))
 }
 
 /// Returns a hash over a row's place and its text. Its first eight bytes are the row's checksum: a row that was changed or moved does
 /// not fit it. The link before the row, extended by it, is the row's own link: a row that follows others than those it was
 /// written after does not fit that.
-pub(super) fn body(run: &RunId, first: u64, text: &str) -> ContentHash {
+pub(crate) fn body(run: &RunId, first: u64, text: &str) -> ContentHash {
     let place = format!("{run}\n{first}\n");
     ContentHash::of(place.as_bytes()).extended(text.as_bytes())
 }
 
-pub(super) fn first_eight(hash: ContentHash) -> i64 {
+pub(crate) fn first_eight(hash: ContentHash) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hash.as_bytes()[..8]);
     i64::from_le_bytes(first)
 }
 
 /// A row as stored in the file.
-pub(super) struct StoredRow<'a> {
-    pub(super) first: u64,
+pub(crate) struct StoredRow<'a> {
+    pub(crate) first: u64,
     /// The last sequence number, as it is filed.
-    pub(super) last: u64,
-    pub(super) text: &'a str,
-    pub(super) checksum: i64,
-    pub(super) link: ContentHash,
+    pub(crate) last: u64,
+    pub(crate) text: &'a str,
+    pub(crate) checksum: i64,
+    pub(crate) link: ContentHash,
     /// Its number.
-    pub(super) batch: i64,
+    pub(crate) batch: i64,
 }
 
 impl StoredRow<'_> {
     /// Checks the row, adds those of its entries that are `wanted` to `found` and returns its body.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         run: &RunId,
         wanted: RangeInclusive<u64>,
@@ -121,7 +121,7 @@ impl StoredRow<'_> {
     }
 
     /// Checks that the row is as it was written, and returns its body.
-    pub(super) fn check(&self, run: &RunId) -> Result<ContentHash, StoreError> {
+    pub(crate) fn check(&self, run: &RunId) -> Result<ContentHash, StoreError> {
         let body = body(run, self.first, self.text);
         if first_eight(body) == self.checksum {
             Ok(body)
@@ -131,7 +131,7 @@ impl StoredRow<'_> {
     }
 
     /// Names the row and what is wrong with it.
-    pub(super) fn damaged(&self, run: &RunId, why: &dyn std::fmt::Display) -> StoreError {
+    pub(crate) fn damaged(&self, run: &RunId, why: &dyn std::fmt::Display) -> StoreError {
         let Self { first, last, .. } = self;
         let place = if first == last { format!("entry {first}") } else { format!("entries {first} to {last}") };
         StoreError::Corrupt { what: format!("{place} of run {run}: {why}") }

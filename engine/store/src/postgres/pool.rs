@@ -1,0 +1,267 @@
+//! The connections of a store: at most [`MAX_CONNECTIONS`], each held for one statement or one transaction.
+//!
+//! [`Pool::transaction`] and [`Pool::statement`] are the only ways to the database. Both repeat work that the server ended because of
+//! other transactions, and work that never reached the server. They do *not* repeat a write whose commit may have taken hold.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod};
+use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Transaction};
+
+use super::address::Address;
+use crate::StoreError;
+
+/// The most connections of one store, in addition to the one that listens.
+const MAX_CONNECTIONS: usize = 16;
+
+/// Longest wait for a free connection.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest time for which work is repeated while the server cannot be reached.
+const OUTAGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pauses between attempts: the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+
+/// The most attempts of work that conflicts with other transactions.
+const MAX_CONFLICTS: u32 = 20;
+
+/// Shared connections to one database.
+#[derive(Clone)]
+pub(super) struct Pool {
+    connections: deadpool_postgres::Pool,
+    address: Address,
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Reasons why an attempt failed.
+pub(super) enum Failure {
+    /// The result of the work, or an error that another attempt would not change.
+    Final(StoreError),
+    /// The server ended the transaction because of another one. Nothing was written.
+    Conflict(StoreError),
+    /// The server cannot be reached. Nothing was written.
+    Away(StoreError),
+}
+
+impl Pool {
+    /// Returns a pool without connections: they are made on first use.
+    pub(super) fn new(address: &Address) -> Result<Self, StoreError> {
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(address.config().clone(), address.tls()?, recycling);
+        let connections = deadpool_postgres::Pool::builder(manager)
+            .max_size(MAX_CONNECTIONS)
+            .wait_timeout(Some(BUSY_TIMEOUT))
+            .runtime(deadpool_postgres::Runtime::Tokio1)
+            .build()
+            .map_err(|error| StoreError::Postgres { what: error.to_string() })?;
+        Ok(Self { connections, address: address.clone() })
+    }
+
+    /// Returns the address of the database.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Fails at once if no connection can be made.
+    pub(super) async fn check(&self) -> Result<(), StoreError> {
+        self.connection().await.map(drop).map_err(Failure::into_error)
+    }
+
+    /// Runs `work` in a transaction of isolation READ COMMITTED and commits it. An error of `work` rolls everything back.
+    ///
+    /// `work` runs again if the server ended the transaction because of another one (40001, 40P01), or before its commit was sent.
+    ///
+    /// Fails with [`StoreError::CommitUnknown`] if the connection is lost during the commit, and with [`StoreError::Unreachable`].
+    pub(super) async fn transaction<T>(
+        &self,
+        work: impl AsyncFn(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut attempts = Attempts::new();
+        loop {
+            match self.try_transaction(&work).await {
+                Ok(done) => return Ok(done),
+                Err(failure) => attempts.pause(failure).await?,
+            }
+        }
+    }
+
+    async fn try_transaction<T>(&self, work: &impl AsyncFn(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, Failure> {
+        let mut connection = self.connection().await?;
+        let client: &mut Client = &mut connection;
+        let transaction = client.transaction().await.map_err(|error| self.address.failure(&error))?;
+        let done = work(&transaction).await.map_err(|error| self.address.classified(error))?;
+        transaction.commit().await.map_err(|error| match self.address.failure(&error) {
+            Failure::Away(_) => Failure::Final(StoreError::CommitUnknown { store: self.address.shown() }),
+            other => other,
+        })?;
+        Ok(done)
+    }
+
+    /// Runs `work`, which is one statement that commits by itself. It must be repeatable if it `reads` only: it then runs again after a
+    /// lost connection.
+    ///
+    /// Fails like [`Pool::transaction`].
+    async fn statement<T>(
+        &self,
+        reads: bool,
+        work: impl AsyncFn(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        let mut attempts = Attempts::new();
+        loop {
+            let failure = match self.connection().await {
+                Ok(connection) => match work(&connection).await {
+                    Ok(done) => return Ok(done),
+                    Err(error) => match self.address.failure(&error) {
+                        Failure::Away(_) if !reads => Failure::Final(StoreError::CommitUnknown { store: self.address.shown() }),
+                        failure => failure,
+                    },
+                },
+                Err(failure) => failure,
+            };
+            attempts.pause(failure).await?;
+        }
+    }
+
+    /// Runs one statement that only reads.
+    pub(super) async fn read<T>(&self, work: impl AsyncFn(&Client) -> Result<T, tokio_postgres::Error>) -> Result<T, StoreError> {
+        self.statement(true, work).await
+    }
+
+    /// Runs one statement that writes, and commits with it.
+    pub(super) async fn write<T>(
+        &self,
+        work: impl AsyncFn(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        self.statement(false, work).await
+    }
+
+    async fn connection(&self) -> Result<Object, Failure> {
+        self.connections.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => self.address.failure(&error),
+            PoolError::Timeout(_) => Failure::Final(StoreError::Busy { path: self.address.shown().into() }),
+            other => Failure::Final(StoreError::Postgres { what: other.to_string() }),
+        })
+    }
+}
+
+impl Failure {
+    pub(super) fn into_error(self) -> StoreError {
+        match self {
+            Self::Final(error) | Self::Conflict(error) | Self::Away(error) => error,
+        }
+    }
+}
+
+/// Counts the attempts of one piece of work.
+struct Attempts {
+    begun: Instant,
+    conflicts: u32,
+    pause: Duration,
+}
+
+impl Attempts {
+    fn new() -> Self {
+        Self { begun: Instant::now(), conflicts: 0, pause: PAUSES.0 }
+    }
+
+    /// Waits before the next attempt, or returns the error if there is none.
+    async fn pause(&mut self, failure: Failure) -> Result<(), StoreError> {
+        match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Conflict(error) => {
+                self.conflicts += 1;
+                if self.conflicts > MAX_CONFLICTS {
+                    return Err(error);
+                }
+            }
+            Failure::Away(error) if self.begun.elapsed() > OUTAGE_TIMEOUT => return Err(error),
+            Failure::Away(_) => {}
+        }
+        // Two transactions that met once would otherwise meet again.
+        let spread = 1.0 + f64::from(super::random() as u32) / f64::from(u32::MAX);
+        tokio::time::sleep(self.pause.mul_f64(spread)).await;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        Ok(())
+    }
+}
+
+impl Address {
+    /// Returns what an error of the client means for the work.
+    pub(super) fn failure(&self, error: &tokio_postgres::Error) -> Failure {
+        let Some(found) = error.as_db_error() else {
+            let away = StoreError::Unreachable { store: self.shown(), what: causes(error) };
+            // A fault of the address or the password stays.
+            return if error.is_closed() || is_of_network(error) { Failure::Away(away) } else { Failure::Final(away) };
+        };
+        let what = found.to_string();
+        let path = || self.shown().into();
+        match found.code() {
+            &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
+                Failure::Conflict(StoreError::Postgres { what })
+            }
+            &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW => {
+                Failure::Away(StoreError::Unreachable { store: self.shown(), what })
+            }
+            code if code.code().starts_with("08") => Failure::Away(StoreError::Unreachable { store: self.shown(), what }),
+            // Of the server's connections, not of ours.
+            &SqlState::TOO_MANY_CONNECTIONS => Failure::Away(StoreError::Unreachable { store: self.shown(), what }),
+            &SqlState::DISK_FULL => Failure::Final(StoreError::StorageFull { path: path() }),
+            &SqlState::READ_ONLY_SQL_TRANSACTION => Failure::Final(StoreError::ReadOnly { path: path() }),
+            &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => Failure::Final(StoreError::Corrupt { what }),
+            code if code.code().starts_with("28") || *code == SqlState::INVALID_CATALOG_NAME => {
+                Failure::Final(StoreError::Unreachable { store: self.shown(), what })
+            }
+            _ => Failure::Final(StoreError::Postgres { what: detailed(found) }),
+        }
+    }
+
+    /// Returns what an error of some work in a transaction means for the transaction.
+    pub(super) fn classified(&self, error: StoreError) -> Failure {
+        match error {
+            StoreError::Client(error) => self.failure(&error),
+            other => Failure::Final(other),
+        }
+    }
+}
+
+/// Returns the message of the server with its detail, and the table or constraint that it names.
+fn detailed(error: &tokio_postgres::error::DbError) -> String {
+    let more = [error.detail(), error.hint(), error.constraint()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    if more.is_empty() { error.to_string() } else { format!("{error} ({more})") }
+}
+
+/// Returns an error with its causes. None of them has the password.
+pub(super) fn causes(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether the connection could not be made or was lost, as opposed to refused.
+fn is_of_network(error: &tokio_postgres::Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            // rustls reports a certificate that it does not trust as invalid data.
+            return error.kind() != std::io::ErrorKind::InvalidData;
+        }
+        cause = error.source();
+    }
+    // The time for a connection passed.
+    error.to_string().contains("timeout")
+}
