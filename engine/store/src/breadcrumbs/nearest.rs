@@ -11,13 +11,12 @@ use baton_types::breadcrumb::{
     BreadcrumbQuery, Centre, EmbeddedText, FoundBreadcrumbs, MAX_DIMENSIONS, RecordVector, SearchMethod, Sensitivity, Unembedded,
     VectorKind, Viewer,
 };
-use baton_types::id::{ContentHash, ProjectId};
+use baton_types::id::ProjectId;
 use baton_types::time::Timestamp;
 
 use super::read::definition;
 use super::row::BreadcrumbRow;
 use super::rows::Rows;
-use crate::sqlite::checksum_of;
 use crate::{StoreError, Written};
 
 /// The most texts that one look at the records without vectors returns.
@@ -127,11 +126,6 @@ fn product(vector: &[f32], stored: &[u8]) -> Option<f32> {
         }
     }
     Some(sums.iter().sum()).filter(|sum: &f32| sum.is_finite())
-}
-
-/// Returns the checksum of a stored vector.
-pub(crate) fn vector_checksum(number: i64, version: i64, model: &str, dimensions: i64, bytes: &[u8]) -> i64 {
-    checksum_of(&(number, version, model, dimensions, ContentHash::of(bytes).as_bytes()))
 }
 
 /// See [`crate::Breadcrumbs::keep_vectors`].

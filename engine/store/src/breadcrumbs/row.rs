@@ -1,4 +1,4 @@
-//! The row of a record, and the checks of stored rows, for stores that keep rows in a database.
+//! The rows of records and of idempotency keys, apart from the database that keeps them.
 
 use baton_breadcrumb::{Access, may_read};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbVersion, Sensitivity, Viewer, Visibility};
@@ -9,7 +9,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::StoreError;
-use crate::sqlite::checksum_of;
 
 /// The row of a record: the fields that its newest version has in common with searches, and its number in other rows.
 #[derive(Clone, Debug)]
@@ -63,25 +62,6 @@ impl BreadcrumbRow {
         }
     }
 
-    /// Returns the row if its checksum is `checksum`.
-    pub(crate) fn checked(self, checksum: i64) -> Result<Self, StoreError> {
-        if checksum == self.checksum() {
-            Ok(self)
-        } else {
-            Err(damaged(format!("the row of breadcrumb {} does not match its checksum", self.id)))
-        }
-    }
-
-    /// Returns the checksum of the row.
-    pub(crate) fn checksum(&self) -> i64 {
-        let Self { number, id, owner, project, visibility, sensitivity, .. } = self;
-        let Self { schema_name, defines, version, read_count, ends, updated, .. } = self;
-        checksum_of(&(
-            (number, id, owner, project, visibility, sensitivity),
-            (schema_name, defines, version, read_count, ends, updated),
-        ))
-    }
-
     /// Whether the record has ended at the moment `now`.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         self.ends.is_some_and(|ends| ends <= now.as_micros())
@@ -95,14 +75,19 @@ impl BreadcrumbRow {
     }
 
     /// Returns the version that a stored text has.
-    pub(crate) fn read_version(&self, version: u64, text: &str, checksum: i64) -> Result<BreadcrumbVersion, StoreError> {
-        if checksum != version_checksum(self.number, version, text) {
-            return Err(damaged(format!("version {version} of breadcrumb {} does not match its checksum", self.id)));
-        }
+    pub(crate) fn read_version(&self, version: u64, text: &str) -> Result<BreadcrumbVersion, StoreError> {
         let mut read: BreadcrumbVersion =
             serde_json::from_str(text).map_err(|error| damaged(format!("breadcrumb {}: {error}", self.id)))?;
+        if read.breadcrumb.version != version || read.breadcrumb.id != self.id {
+            return Err(damaged(format!("version {version} of breadcrumb {} is another", self.id)));
+        }
         read.breadcrumb.read_count = self.read_count;
         Ok(read)
+    }
+
+    /// Returns the error for a version whose text is not the one that was written.
+    pub(crate) fn differs(&self, version: u64) -> StoreError {
+        damaged(format!("version {version} of breadcrumb {} does not match its checksum", self.id))
     }
 
     /// Returns the error for a version that is not stored.
@@ -116,40 +101,10 @@ impl BreadcrumbRow {
     }
 }
 
-/// Returns the checksum of the text of a version.
-pub(crate) fn version_checksum(number: i64, version: u64, text: &str) -> i64 {
-    checksum_of(&(number, version, ContentHash::of(text.as_bytes()).as_bytes()))
-}
-
 /// The row of an idempotency key: the record and the version that the write made, and a hash of that write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRow {
     pub(crate) number: i64,
     pub(crate) version: u64,
     pub(crate) request: ContentHash,
-}
-
-impl KeyRow {
-    /// Returns the row if its checksum is `checksum`.
-    pub(crate) fn checked(self, key: &str, checksum: i64) -> Result<Self, StoreError> {
-        if checksum == self.checksum(key) {
-            Ok(self)
-        } else {
-            Err(damaged(format!("the key {key:?} of a breadcrumb does not match its checksum")))
-        }
-    }
-
-    /// Returns the checksum of the row.
-    pub(crate) fn checksum(&self, key: &str) -> i64 {
-        checksum_of(&(key, self.number, self.version, self.request.as_bytes()))
-    }
-}
-
-/// Returns the moment up to which ticks are settled, if the checksum of its row is right.
-pub(crate) fn read_settled(number: i64, settled: i64, checksum: i64) -> Result<Timestamp, StoreError> {
-    if checksum == checksum_of(&(number, settled)) {
-        Ok(Timestamp::from_micros(settled))
-    } else {
-        Err(damaged(format!("the ticks of breadcrumb number {number} do not match their checksum")))
-    }
 }

@@ -5,13 +5,12 @@ use baton_breadcrumb::{
     starts,
 };
 use baton_types::breadcrumb::{Breadcrumb, TtlType};
-use baton_types::id::{BreadcrumbId, ContentHash, ProjectId, RunId};
+use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
 
 use super::read::counting;
 use super::row::damaged;
 use super::rows::Rows;
-use crate::sqlite::checksum_of;
 use crate::{NextTrigger, StoreError};
 
 /// Notes the triggers of a version that was just written; returns their number. `before` is the version before it.
@@ -119,19 +118,12 @@ pub(crate) async fn start(rows: &impl Rows, number: u64, run: &RunId) -> Result<
 }
 
 /// Returns the trigger that a stored text has.
-pub(crate) fn read_trigger(number: i64, body: &str, checksum: i64) -> Result<Trigger, StoreError> {
-    if checksum != trigger_checksum(number, body) {
-        return Err(damaged(format!("trigger {number} does not match its checksum")));
-    }
-    serde_json::from_str(body).map_err(|error| damaged(format!("trigger {number}: {error}")))
+pub(crate) fn read_trigger(number: i64, body: &str) -> Result<Trigger, StoreError> {
+    let trigger = serde_json::from_str(body).map_err(|error| damaged(format!("trigger {number}: {error}")))?;
+    Ok(Trigger { number: number as u64, ..trigger })
 }
 
 /// Returns the text of a trigger.
 pub(crate) fn trigger_body(trigger: &Trigger) -> String {
     serde_json::to_string(trigger).expect("a trigger has only names and numbers")
-}
-
-/// Returns the checksum of a trigger's text.
-pub(crate) fn trigger_checksum(number: i64, body: &str) -> i64 {
-    checksum_of(&(number, ContentHash::of(body.as_bytes()).as_bytes()))
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Totals, has_table, has_tables, triggers, vectors};
 use crate::StoreError;
-use crate::breadcrumbs::row::{BreadcrumbRow, KeyRow, damaged, decoded, encoded, read_settled, version_checksum};
+use crate::breadcrumbs::row::{BreadcrumbRow, KeyRow, damaged, decoded, encoded};
 use crate::breadcrumbs::rows::{NewVersion, Rows, SWEPT};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
@@ -45,7 +45,20 @@ pub(super) fn read(row: &Row<'_>) -> Result<BreadcrumbRow, StoreError> {
         ends: row.get(10)?,
         updated: row.get(11)?,
     };
-    read.checked(row.get(12)?)
+    if row.get::<_, i64>(12)? == row_checksum(&read) {
+        Ok(read)
+    } else {
+        Err(damaged(format!("the row of breadcrumb {} does not match its checksum", read.id)))
+    }
+}
+
+fn row_checksum(row: &BreadcrumbRow) -> i64 {
+    let BreadcrumbRow { number, id, owner, project, visibility, sensitivity, .. } = row;
+    let BreadcrumbRow { schema_name, defines, version, read_count, ends, updated, .. } = row;
+    checksum_of(&(
+        (number, id, owner, project, visibility, sensitivity),
+        (schema_name, defines, version, read_count, ends, updated),
+    ))
 }
 
 /// Returns the row of the record `id`. That there is none is believed only after all rows were counted.
@@ -86,7 +99,10 @@ fn version(file: &Connection, row: &BreadcrumbRow, version: u64) -> Result<Bread
         .query_row(params![row.number, to_sql(version)], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))
         .optional()?;
     let (text, checksum) = found.ok_or_else(|| row.lacks(version))?;
-    row.read_version(version, &text, checksum)
+    if checksum != version_checksum(row.number, version, &text) {
+        return Err(row.differs(version));
+    }
+    row.read_version(version, &text)
 }
 
 fn save(file: &Connection, row: &BreadcrumbRow) -> Result<(), StoreError> {
@@ -106,7 +122,7 @@ fn save(file: &Connection, row: &BreadcrumbRow) -> Result<(), StoreError> {
         to_sql(row.read_count),
         row.ends,
         row.updated,
-        row.checksum()
+        row_checksum(row)
     ])?;
     Ok(())
 }
@@ -132,6 +148,14 @@ fn remove_tags(file: &Connection, number: i64, of: &[String]) -> Result<(), Stor
     of.iter().try_for_each(|tag| tags.execute(params![tag, number]).map(drop)).map_err(StoreError::from)
 }
 
+fn version_checksum(number: i64, version: u64, text: &str) -> i64 {
+    checksum_of(&(number, version, ContentHash::of(text.as_bytes()).as_bytes()))
+}
+
+fn key_checksum(key: &str, row: KeyRow) -> i64 {
+    checksum_of(&(key, row.number, row.version, row.request.as_bytes()))
+}
+
 /// Returns the row of a key. That there is none is believed only after all rows were counted.
 pub(super) fn key_row(file: &Connection, key: &str) -> Result<Option<KeyRow>, StoreError> {
     if !has_tables(file)? {
@@ -145,7 +169,8 @@ pub(super) fn key_row(file: &Connection, key: &str) -> Result<Option<KeyRow>, St
         })
         .optional()?;
     match found {
-        Some((found, checksum)) => found.checked(key, checksum).map(Some),
+        Some((found, checksum)) if checksum == key_checksum(key, found) => Ok(Some(found)),
+        Some(_) => Err(damaged(format!("the key {key:?} of a breadcrumb does not match its checksum"))),
         None => {
             // A damaged index must not let a write happen twice.
             let keys: i64 = file.prepare_cached("SELECT count(*) FROM breadcrumb_keys")?.query_row([], |row| row.get(0))?;
@@ -256,7 +281,7 @@ impl Rows for Connection {
         self.prepare_cached(
             "INSERT OR REPLACE INTO breadcrumb_keys (key, breadcrumb, version, request, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![key, row.number, to_sql(row.version), row.request.as_bytes(), row.checksum(key)])?;
+        .execute(params![key, row.number, to_sql(row.version), row.request.as_bytes(), key_checksum(key, row)])?;
         Ok(())
     }
 
@@ -268,7 +293,12 @@ impl Rows for Connection {
             .prepare_cached("SELECT settled, checksum FROM breadcrumb_ticks WHERE breadcrumb = ?1")?
             .query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        found.map(|(settled, checksum)| read_settled(number, settled, checksum)).transpose()
+        match found {
+            Some((settled, checksum)) if checksum != checksum_of(&(number, settled)) => {
+                Err(damaged(format!("the ticks of breadcrumb number {number} do not match their checksum")))
+            }
+            found => Ok(found.map(|(settled, _)| Timestamp::from_micros(settled))),
+        }
     }
 
     async fn settle_ticks(&self, number: i64, at: Timestamp) -> Result<(), StoreError> {

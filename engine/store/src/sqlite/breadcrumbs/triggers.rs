@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 
 use baton_breadcrumb::{Trigger, TriggerState};
-use baton_types::id::{ProjectId, RunId};
+use baton_types::id::{ContentHash, ProjectId, RunId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::has_table;
 use super::rows::ready;
 use crate::StoreError;
 use crate::breadcrumbs::row::damaged;
-use crate::breadcrumbs::triggers::{self, read_trigger, trigger_body, trigger_checksum};
+use crate::breadcrumbs::triggers::{self, read_trigger, trigger_body};
+use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 
 const TABLE: &str = "breadcrumb_triggers";
@@ -90,7 +91,10 @@ pub(super) fn load(file: &Connection, number: u64) -> Result<Trigger, StoreError
 
 fn read(row: &Row<'_>) -> Result<Trigger, StoreError> {
     let (number, body) = (row.get::<_, i64>(0)?, row.get::<_, String>(1)?);
-    read_trigger(number, &body, row.get(2)?)
+    if row.get::<_, i64>(2)? != checksum(number, &body) {
+        return Err(damaged(format!("trigger {number} does not match its checksum")));
+    }
+    read_trigger(number, &body)
 }
 
 pub(super) fn save(file: &Connection, trigger: &Trigger) -> Result<(), StoreError> {
@@ -107,9 +111,13 @@ pub(super) fn save(file: &Connection, trigger: &Trigger) -> Result<(), StoreErro
         trigger.queue(),
         trigger.state.run().map(RunId::as_str),
         body,
-        trigger_checksum(number, &body)
+        checksum(number, &body)
     ])?;
     Ok(())
+}
+
+fn checksum(number: i64, body: &str) -> i64 {
+    checksum_of(&(number, ContentHash::of(body.as_bytes()).as_bytes()))
 }
 
 /// Checks every trigger; returns what is wrong.

@@ -2,14 +2,16 @@
 //! a record from a search, but never change or show it.
 
 use baton_types::breadcrumb::{BreadcrumbQuery, Centre, FoundBreadcrumbs, Sensitivity, Unembedded, VectorKind, Viewer};
+use baton_types::id::ContentHash;
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params, params_from_iter};
 
 use super::has_table;
 use super::rows::{read, ready};
 use super::search::{Values, columns_of, conjunction, filters, search_among};
-use crate::breadcrumbs::nearest::{Missing, Nearest, joined, query_of_rest, vector_checksum};
+use crate::breadcrumbs::nearest::{Missing, Nearest, joined, query_of_rest};
 use crate::breadcrumbs::row::{BreadcrumbRow, damaged, encoded};
+use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 use crate::{StoreError, Verification};
 
@@ -79,12 +81,16 @@ pub(super) fn unembedded(
 /// Writes the vector of the newest version of a record.
 pub(super) fn save(file: &Connection, row: &BreadcrumbRow, kind: &VectorKind, bytes: &[u8]) -> Result<(), StoreError> {
     let (version, dimensions) = (to_sql(row.version), to_sql(kind.dimensions as u64));
-    let checksum = vector_checksum(row.number, version, &kind.model, dimensions, bytes);
+    let checksum = checksum(row.number, version, &kind.model, dimensions, bytes);
     file.prepare_cached(&format!(
         "INSERT OR REPLACE INTO {TABLE} (breadcrumb, version, model, dimensions, checksum, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
     ))?
     .execute(params![row.number, version, kind.model, dimensions, checksum, bytes])?;
     Ok(())
+}
+
+fn checksum(number: i64, version: i64, model: &str, dimensions: i64, bytes: &[u8]) -> i64 {
+    checksum_of(&(number, version, model, dimensions, ContentHash::of(bytes).as_bytes()))
 }
 
 /// Removes the vector of a record.
@@ -105,7 +111,7 @@ pub(super) fn verify(file: &Transaction<'_>, found: &mut Verification) -> Result
         let (number, version, dimensions): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
         let (model, bytes) = (row.get_ref(2)?.as_str().map_err(damaged)?, row.get_ref(5)?.as_blob().map_err(damaged)?);
         let mut wrong = |what: &str| found.findings.push(format!("the vector of breadcrumb number {number} {what}"));
-        if row.get::<_, i64>(4)? != vector_checksum(number, version, model, dimensions, bytes) {
+        if row.get::<_, i64>(4)? != checksum(number, version, model, dimensions, bytes) {
             wrong("does not match its checksum");
         } else if usize::try_from(dimensions).map_or(true, |dimensions| bytes.len() != 4 * dimensions) {
             wrong("has other dimensions than its row");
