@@ -27,7 +27,7 @@ promises!(
 );
 
 /// Returns the record of an agent that is started by records with the tag `work`.
-fn definition(id: &str, more: Value) -> NewBreadcrumb {
+pub(crate) fn definition(id: &str, more: Value) -> NewBreadcrumb {
     let mut context = json!({
         "agent_id": id, "model": "m", "system_prompt": "Work.",
         "subscriptions": {"selectors": [{"any_tags": ["work", "toil"]}]},
@@ -79,7 +79,7 @@ async fn settle_all(store: &dyn Store) {
 }
 
 /// Begins a run that handles a trigger.
-async fn begin(store: &dyn Store, name: &str, trigger: u64) -> Result<(), StoreError> {
+pub(crate) async fn begin(store: &dyn Store, name: &str, trigger: u64) -> Result<(), StoreError> {
     let run = NewRun { trigger: Some(trigger), ..new_run(name, 1) };
     store.begin(run, "process 1", batch(&run_id(name), 0, 1)).await
 }
