@@ -300,3 +300,14 @@ pub struct RunRecord {
 
 /// The status of a run that has no summary yet.
 const STATUS_CREATED: &str = "created";
+
+/// The largest content in bytes: the length limit of a row that SQLite is built with, and just below PostgreSQL's limit of 1 GB.
+const MAX_CONTENT_BYTES: usize = 999_000_000;
+
+/// Refuses a batch with a content that fits into no row.
+fn check_sizes(batch: &Batch) -> Result<(), StoreError> {
+    match batch.contents.iter().find(|(_, content)| content.len() > MAX_CONTENT_BYTES) {
+        Some((_, content)) => Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES }),
+        None => Ok(()),
+    }
+}

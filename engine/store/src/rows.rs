@@ -1,4 +1,4 @@
-//! A batch's entries as rows of the file, and back.
+//! A batch's entries as rows of a store, and back.
 //!
 //! A row holds neighbouring entries as one JSON text, `[[decision, moment, entry], …]`, under one checksum: a batch is one row unless it
 //! is large. A row per entry would cost a tree insertion, an index insertion and a hash each, and a commit would touch a page
@@ -17,7 +17,7 @@ use crate::{Batch, StoreError};
 /// Size in bytes from which a row takes no further entry. Reading one entry reads its whole row.
 const ROW_BYTES: usize = 32 << 10;
 
-/// The key under which all rows of a run are filed, beside those of its tasks.
+/// The key under which all rows of a run are filed in SQLite, beside those of its tasks.
 pub(crate) const WHOLE_RUN: i64 = 0;
 
 /// The key under which it is filed how many rows each task has, by the tasks' keys.
@@ -83,13 +83,19 @@ pub(crate) fn body(run: &RunId, first: u64, text: &str) -> ContentHash {
     ContentHash::of(place.as_bytes()).extended(text.as_bytes())
 }
 
+/// Returns the link before the first entry of the run called `id`.
+pub(crate) fn root_link(id: &RunId) -> ContentHash {
+    ContentHash::of(id.as_str().as_bytes())
+}
+
+/// Returns the first eight bytes of a hash as a number.
 pub(crate) fn first_eight(hash: ContentHash) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hash.as_bytes()[..8]);
     i64::from_le_bytes(first)
 }
 
-/// A row as stored in the file.
+/// A row as stored.
 pub(crate) struct StoredRow<'a> {
     pub(crate) first: u64,
     /// The last sequence number, as it is filed.
@@ -97,8 +103,6 @@ pub(crate) struct StoredRow<'a> {
     pub(crate) text: &'a str,
     pub(crate) checksum: i64,
     pub(crate) link: ContentHash,
-    /// Its number.
-    pub(crate) batch: i64,
 }
 
 impl StoredRow<'_> {

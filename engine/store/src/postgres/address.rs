@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::tls;
+use super::tls::Tls;
 use crate::StoreError;
 
 /// Longest time until a connection is made, unless the address has a `connect_timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time without a message after which the system asks whether the server is still there.
+const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// The parameters that only this program knows. They are removed before the client reads the address.
 const OWN: [&str; 2] = ["direct", "passfile"];
@@ -76,6 +78,13 @@ impl Address {
                 (Err(_), None) => {}
             }
         }
+        if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) && config.get_ssl_mode() == SslMode::Prefer {
+            // No server encrypts a socket of its own machine.
+            config.ssl_mode(SslMode::Disable);
+        }
+        if config.get_keepalives_idle() > KEEPALIVE {
+            config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE / 2).keepalives_retries(3);
+        }
         if config.get_application_name().is_none() {
             config.application_name("baton");
         }
@@ -102,9 +111,9 @@ impl Address {
     }
 
     /// Returns how connections are encrypted.
-    pub(super) fn tls(&self) -> Result<MakeRustlsConnect, StoreError> {
+    pub(super) fn tls(&self) -> Result<Tls, StoreError> {
         let is_required = self.config.get_ssl_mode() == SslMode::Require;
-        Ok(MakeRustlsConnect::new(tls::config(is_required).map_err(|what| StoreError::Address { what })?))
+        Tls::new(is_required).map_err(|what| StoreError::Address { what })
     }
 
     /// Returns the address as people see it: without a password and parameters.

@@ -1,14 +1,19 @@
 //! The connections of a store: at most [`MAX_CONNECTIONS`], each held for one statement or one transaction.
 //!
-//! [`Pool::transaction`] and [`Pool::statement`] are the only ways to the database. Both repeat work that the server ended because of
-//! other transactions, and work that never reached the server. They do *not* repeat a write whose commit may have taken hold.
+//! [`Pool::transaction`], [`Pool::read`] and [`Pool::write`] are the only ways to the database. They repeat work that the server ended
+//! because of other transactions, and work that never reached the server. They do *not* repeat a write whose commit may have taken hold.
+//!
+//! Work gets its connection as an owned value. An async closure that borrows it would be simpler, but the compiler cannot prove that its
+//! future can be sent to another thread.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod};
 use tokio::time::Instant;
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Transaction};
 
 use super::address::Address;
 use crate::StoreError;
@@ -77,13 +82,14 @@ impl Pool {
 
     /// Runs `work` in a transaction of isolation READ COMMITTED and commits it. An error of `work` rolls everything back.
     ///
-    /// `work` runs again if the server ended the transaction because of another one (40001, 40P01), or before its commit was sent.
+    /// `work` runs again if the server ended the transaction because of another one (40001, 40P01), or if the connection was lost before
+    /// its commit was sent.
     ///
     /// Fails with [`StoreError::CommitUnknown`] if the connection is lost during the commit, and with [`StoreError::Unreachable`].
-    pub(super) async fn transaction<T>(
-        &self,
-        work: impl AsyncFn(&Transaction<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    pub(super) async fn transaction<T, F>(&self, work: impl Fn(Arc<Connection>) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
         let mut attempts = Attempts::new();
         loop {
             match self.try_transaction(&work).await {
@@ -93,33 +99,45 @@ impl Pool {
         }
     }
 
-    async fn try_transaction<T>(&self, work: &impl AsyncFn(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, Failure> {
-        let mut connection = self.connection().await?;
-        let client: &mut Client = &mut connection;
-        let transaction = client.transaction().await.map_err(|error| self.address.failure(&error))?;
-        let done = work(&transaction).await.map_err(|error| self.address.classified(error))?;
-        transaction.commit().await.map_err(|error| match self.address.failure(&error) {
-            Failure::Away(_) => Failure::Final(StoreError::CommitUnknown { store: self.address.shown() }),
-            other => other,
-        })?;
-        Ok(done)
+    async fn try_transaction<T, F>(&self, work: &impl Fn(Arc<Connection>) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let connection = self.connection().await?;
+        connection.is_in_transaction.store(true, Ordering::SeqCst);
+        let begin = connection.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await;
+        begin.map_err(|error| self.address.failure(&error))?;
+        match work(Arc::clone(&connection)).await {
+            Ok(done) => match connection.batch_execute("COMMIT").await {
+                Ok(()) => {
+                    connection.is_in_transaction.store(false, Ordering::SeqCst);
+                    Ok(done)
+                }
+                Err(error) => Err(match self.address.failure(&error) {
+                    Failure::Away(_) => Failure::Final(StoreError::CommitUnknown { store: self.address.shown() }),
+                    other => other,
+                }),
+            },
+            Err(error) => {
+                if connection.batch_execute("ROLLBACK").await.is_ok() {
+                    connection.is_in_transaction.store(false, Ordering::SeqCst);
+                }
+                Err(self.address.classified(error))
+            }
+        }
     }
 
-    /// Runs `work`, which is one statement that commits by itself. It must be repeatable if it `reads` only: it then runs again after a
-    /// lost connection.
-    ///
-    /// Fails like [`Pool::transaction`].
-    async fn statement<T>(
-        &self,
-        reads: bool,
-        work: impl AsyncFn(&Client) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T, StoreError> {
+    /// Runs `work` with statements that commit by themselves. If it `reads` only, it runs again after a lost connection.
+    async fn statement<T, F>(&self, reads: bool, work: impl Fn(Arc<Connection>) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
         let mut attempts = Attempts::new();
         loop {
             let failure = match self.connection().await {
-                Ok(connection) => match work(&connection).await {
+                Ok(connection) => match work(connection).await {
                     Ok(done) => return Ok(done),
-                    Err(error) => match self.address.failure(&error) {
+                    Err(error) => match self.address.classified(error) {
                         Failure::Away(_) if !reads => Failure::Final(StoreError::CommitUnknown { store: self.address.shown() }),
                         failure => failure,
                     },
@@ -130,25 +148,65 @@ impl Pool {
         }
     }
 
-    /// Runs one statement that only reads.
-    pub(super) async fn read<T>(&self, work: impl AsyncFn(&Client) -> Result<T, tokio_postgres::Error>) -> Result<T, StoreError> {
+    /// Runs `work`, which reads, or writes what may be written twice. It runs again after a lost connection.
+    ///
+    /// Fails with [`StoreError::Unreachable`].
+    pub(super) async fn read<T, F>(&self, work: impl Fn(Arc<Connection>) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
         self.statement(true, work).await
     }
 
-    /// Runs one statement that writes, and commits with it.
-    pub(super) async fn write<T>(
-        &self,
-        work: impl AsyncFn(&Client) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T, StoreError> {
+    /// Runs `work`, which has one statement that writes, and commits with it.
+    ///
+    /// Fails like [`Pool::transaction`].
+    pub(super) async fn write<T, F>(&self, work: impl Fn(Arc<Connection>) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
         self.statement(false, work).await
     }
 
-    async fn connection(&self) -> Result<Object, Failure> {
-        self.connections.get().await.map_err(|error| match error {
+    /// Runs `work` like [`Pool::transaction`] if it has `several` statements that write, and like [`Pool::write`] otherwise.
+    pub(super) async fn commit<T, F>(&self, several: bool, work: impl Fn(Arc<Connection>) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        if several { self.transaction(work).await } else { self.write(work).await }
+    }
+
+    async fn connection(&self) -> Result<Arc<Connection>, Failure> {
+        let object = self.connections.get().await.map_err(|error| match error {
             PoolError::Backend(error) => self.address.failure(&error),
             PoolError::Timeout(_) => Failure::Final(StoreError::Busy { path: self.address.shown().into() }),
             other => Failure::Final(StoreError::Postgres { what: other.to_string() }),
-        })
+        })?;
+        Ok(Arc::new(Connection { object: Some(object), is_in_transaction: AtomicBool::new(false) }))
+    }
+}
+
+/// A connection that some work has for itself.
+pub(super) struct Connection {
+    /// `None` only while this is dropped.
+    object: Option<Object>,
+    is_in_transaction: AtomicBool,
+}
+
+impl std::ops::Deref for Connection {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        self.object.as_ref().unwrap_or_else(|| unreachable!("the connection is used after its end"))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Whoever asked for the work stopped waiting in the middle. The server rolls back when the connection closes.
+        if self.is_in_transaction.load(Ordering::SeqCst) {
+            drop(self.object.take().map(Object::take));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! All tables are in the schema `baton` of the database, and statements name them with it. So they do not depend on a setting of the
 //! connection, and other tables of the database are not touched.
 
-use tokio_postgres::Transaction;
+use tokio_postgres::Client;
 
 use super::pool::Pool;
 use super::value::values;
@@ -29,10 +29,10 @@ pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
     if version(pool).await?.is_some() {
         return Ok(());
     }
-    pool.transaction(async |transaction| {
+    pool.transaction(|transaction| async move {
         transaction.execute_typed("SELECT pg_advisory_xact_lock($1)", values![LOCK]).await?;
-        if !is_there(transaction).await? {
-            make(transaction).await?;
+        if !is_there(&transaction).await? {
+            make(&transaction).await?;
         }
         Ok(())
     })
@@ -42,13 +42,13 @@ pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
 
 /// Returns the version of the tables; `None` if there are none. Fails with [`StoreError::NewerFormat`] or [`StoreError::OlderFormat`].
 pub(super) async fn version(pool: &Pool) -> Result<Option<u32>, StoreError> {
-    let is_there = pool.read(async |client| client.query_typed_one(IS_THERE, &[]).await?.try_get::<_, bool>(0)).await?;
+    let is_there =
+        pool.read(|client| async move { Ok(client.query_typed_one(IS_THERE, &[]).await?.try_get::<_, bool>(0)?) }).await?;
     if !is_there {
         return Ok(None);
     }
-    let found = pool
-        .read(async |client| client.query_typed_one("SELECT version FROM baton.format", &[]).await?.try_get::<_, i32>(0))
-        .await?;
+    let version = "SELECT version FROM baton.format";
+    let found = pool.read(|client| async move { Ok(client.query_typed_one(version, &[]).await?.try_get::<_, i32>(0)?) }).await?;
     let (found, known, path) = (found as u32, FORMAT_VERSION, || pool.address().shown().into());
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Ok(Some(found)),
@@ -59,11 +59,11 @@ pub(super) async fn version(pool: &Pool) -> Result<Option<u32>, StoreError> {
 
 const IS_THERE: &str = "SELECT to_regclass('baton.format') IS NOT NULL";
 
-async fn is_there(transaction: &Transaction<'_>) -> Result<bool, StoreError> {
+async fn is_there(transaction: &Client) -> Result<bool, StoreError> {
     Ok(transaction.query_typed_one(IS_THERE, &[]).await?.try_get(0)?)
 }
 
-async fn make(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+async fn make(transaction: &Client) -> Result<(), StoreError> {
     let server: i32 = transaction.query_typed_one("SELECT current_setting('server_version_num')::int", &[]).await?.try_get(0)?;
     if server < OLDEST_SERVER {
         let what = format!("the server has version {}, and the store needs version 13 or newer", server / 10_000);

@@ -10,9 +10,36 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// Encrypts connections. For a Unix socket, which has no host and is never encrypted, the client asks too.
+#[derive(Clone)]
+pub(super) struct Tls(MakeRustlsConnect);
+
+impl Tls {
+    /// Returns how connections are encrypted; see [`config`].
+    pub(super) fn new(is_required: bool) -> Result<Self, String> {
+        config(is_required).map(MakeRustlsConnect::new).map(Self)
+    }
+}
+
+impl<S> MakeTlsConnect<S> for Tls
+where
+    MakeRustlsConnect: MakeTlsConnect<S>,
+{
+    type Stream = <MakeRustlsConnect as MakeTlsConnect<S>>::Stream;
+    type TlsConnect = <MakeRustlsConnect as MakeTlsConnect<S>>::TlsConnect;
+    type Error = <MakeRustlsConnect as MakeTlsConnect<S>>::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<Self::TlsConnect, Self::Error> {
+        let host = if host.is_empty() { "localhost" } else { host };
+        MakeTlsConnect::<S>::make_tls_connect(&mut self.0, host)
+    }
+}
 
 /// Returns the settings. With `is_required`, the certificate is checked. Fails if no trusted authority is known then.
-pub(super) fn config(is_required: bool) -> Result<ClientConfig, String> {
+fn config(is_required: bool) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -42,15 +42,15 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, Breadcrumbs, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
+use crate::{
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, MAX_CONTENT_BYTES, NewRun, Retention, RunRecord, Store, StoreError,
+    Verification, check_sizes,
+};
 pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
 
 pub(crate) use breadcrumbs::InMemory;
 pub(crate) use records::checksum_of;
-
-/// The largest content that fits in a row: the length limit that SQLite is built with.
-const MAX_CONTENT_BYTES: usize = 999_000_000;
 
 /// Keeps runs in one SQLite file: durable when a write returns, readable meanwhile, shared by processes.
 ///
@@ -201,14 +201,6 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
         std::fs::File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
-}
-
-/// Refuses a batch with a content that fits into no row.
-fn check_sizes(batch: &Batch) -> Result<(), StoreError> {
-    match batch.contents.iter().find(|(_, content)| content.len() > MAX_CONTENT_BYTES) {
-        Some((_, content)) => Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES }),
-        None => Ok(()),
-    }
 }
 
 #[async_trait]

@@ -42,7 +42,7 @@ fn insert_run(
     with: &mut dyn FnMut(&mut RunRow) -> Result<(), StoreError>,
 ) -> Result<Answer, StoreError> {
     let (past, link) = match &run.past {
-        None => (None, RunRow::root_link(&run.id)),
+        None => (None, rows::root_link(&run.id)),
         Some(ForkPoint { run: other, seq }) => match RunRow::find(file, other)? {
             None => return Ok(Err(StoreError::UnknownRun(other.clone()))),
             Some(RunRow { last_seq: found, .. }) if found < *seq => {

@@ -109,15 +109,15 @@ const ROWS: &str = "SELECT first, last, entries, checksum, link, batch FROM plac
      WHERE places.run = ?1 AND places.task = ?2 AND places.last > ?3
      AND (first <= ?4 OR first > last OR first IS NULL) ORDER BY places.last";
 
-/// Gives the rows filed under `key` that end after entry `after` and begin by entry `by` to `with`, in order, until it has
-/// enough.
+/// Gives the rows filed under `key` that end after entry `after` and begin by entry `by` to `with`, in order and with their numbers,
+/// until it has enough.
 fn each_row(
     file: &Transaction<'_>,
     run: &RunRow,
     key: i64,
     after: u64,
     by: u64,
-    mut with: impl FnMut(StoredRow<'_>) -> Result<bool, StoreError>,
+    mut with: impl FnMut(StoredRow<'_>, i64) -> Result<bool, StoreError>,
 ) -> Result<(), StoreError> {
     let mut statement = file.prepare_cached(ROWS)?;
     let mut rows = statement.query(params![run.number, key, to_sql(after), to_sql(by)])?;
@@ -128,8 +128,7 @@ fn each_row(
         };
         let text = row.get_ref(2)?.as_str().map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
         let link = ContentHash::from_bytes(row.get(4)?);
-        let batch = row.get(5)?;
-        if !with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link, batch })? {
+        if !with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link }, row.get(5)?)? {
             break;
         }
     }
@@ -147,7 +146,7 @@ pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: us
         }
         let lacks = |seq| StoreError::Corrupt { what: format!("run {} lacks entry {seq}", run.id) };
         let mut link = None;
-        each_row(file, &run, WHOLE_RUN, last, u64::MAX, |row| {
+        each_row(file, &run, WHOLE_RUN, last, u64::MAX, |row, _| {
             if last == run.last_seq {
                 return Err(row.damaged(&run.id, &"the run ended before"));
             }
@@ -185,7 +184,7 @@ pub(super) fn each_own_row(
     mut with: impl FnMut(&StoredRow<'_>, i64) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let (mut last, mut link) = (run.past_seq, run.first_link(file)?);
-    each_row(file, run, WHOLE_RUN, 0, u64::MAX, |row| {
+    each_row(file, run, WHOLE_RUN, 0, u64::MAX, |row, number| {
         if row.first != last + 1 {
             return Err(StoreError::Corrupt { what: format!("run {} lacks entry {}", run.id, last + 1) });
         }
@@ -194,7 +193,7 @@ pub(super) fn each_own_row(
             return Err(row.damaged(&run.id, &"they do not follow the entries before them"));
         }
         last = row.last;
-        with(&row, row.batch).map(|()| true)
+        with(&row, number).map(|()| true)
     })?;
     if last == run.last_seq && link == run.link {
         Ok(())
@@ -215,7 +214,7 @@ pub(super) fn task_entries(
     for Stretch { run, after, through: end } in stretches(file, run)? {
         count_places(file, &run, key, after, task)?;
         let through = through.min(end);
-        each_row(file, &run, key, after, through, |row| {
+        each_row(file, &run, key, after, through, |row, _| {
             let before = found.len();
             row.read(&run.id, row.first..=through, &mut found)?;
             found.extract_if(before.., |recorded| recorded.entry.task() != Some(task)).for_each(drop);

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::to_sql;
-use crate::rows::{WHOLE_RUN, first_eight};
+use crate::rows::{WHOLE_RUN, first_eight, root_link};
 use crate::{RunRecord, StoreError};
 
 /// Returns the checksum of a row: part of a hash over all its values.
@@ -165,13 +165,8 @@ impl RunRow {
     pub(super) fn first_link(&self, file: &Connection) -> Result<ContentHash, StoreError> {
         match self.past {
             Some(past) => link_at(file, Self::load(file, past)?, self.past_seq),
-            None => Ok(Self::root_link(&self.id)),
+            None => Ok(root_link(&self.id)),
         }
-    }
-
-    /// Returns the link before the first entry of the run called `id`.
-    pub(super) fn root_link(id: &RunId) -> ContentHash {
-        ContentHash::of(id.as_str().as_bytes())
     }
 
     fn read(row: &Row<'_>) -> Result<Self, StoreError> {
@@ -216,7 +211,7 @@ pub(super) fn link_at(file: &Connection, mut run: RunRow, seq: u64) -> Result<Co
             // A past is older than what begins with it, and so has a lower number: no damage makes this walk endless.
             Some(past) if past < run.number => RunRow::load(file, past)?,
             Some(_) => return Err(StoreError::Corrupt { what: format!("run {} refers to a later run as its past", run.id) }),
-            None => return Ok(RunRow::root_link(&run.id)),
+            None => return Ok(root_link(&run.id)),
         };
     }
     let found = file

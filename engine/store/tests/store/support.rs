@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_store::{Batch, LoggedCall, NewRun, SqliteStore, Store};
+use baton_servers::{Database, Postgres};
+use baton_store::{Batch, LoggedCall, NewRun, PostgresStore, SqliteStore, Store};
 use baton_types::document::Content;
 use baton_types::entry::{Control, ControlAction, Entry, Recorded};
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
@@ -36,6 +37,16 @@ impl OnDisk {
     pub(crate) fn stranger(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.store.path()).expect("a connection to the store's file")
     }
+}
+
+/// Returns the server that all tests share.
+pub(crate) fn postgres() -> &'static Postgres {
+    Postgres::shared()
+}
+
+/// Returns a store in a database.
+pub(crate) async fn on_postgres(database: &Database<'_>) -> PostgresStore {
+    PostgresStore::connect(&database.address()).await.expect("a store")
 }
 
 pub(crate) fn run_id(name: &str) -> RunId {

@@ -1,0 +1,254 @@
+//! Writes: each is one statement, or one transaction where it needs several.
+//!
+//! A batch is one statement whose first part, `hit`, changes or inserts the run's row; all other parts insert for the row of `hit`, so
+//! that a refused batch inserts nothing. Only the parts that a batch needs are in its statement: the server plans it anew each time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_types::document::Content;
+use baton_types::entry::ForkPoint;
+use baton_types::id::{ContentHash, RunId};
+use baton_types::json::Json;
+use rustc_hash::FxHashMap;
+use tokio_postgres::Client;
+
+use super::breadcrumbs;
+use super::listen::CHANNEL;
+use super::pool::{Connection, Pool};
+use super::read::{self, Line};
+use super::statement::{Parts, Statement};
+use super::value::values;
+use crate::rows::{self, EntryRow};
+use crate::{Batch, NewRun, STATUS_CREATED, StoreError, failpoint};
+
+/// Number of runs whose last link is remembered.
+const MAX_LINKS: usize = 4096;
+
+/// The last links of runs that this process writes, each with the sequence number that it belongs to. They spare a query for each batch.
+///
+/// A wrong link does no harm: the statement compares it with the stored one.
+#[derive(Debug, Default)]
+pub(super) struct Links(Mutex<FxHashMap<RunId, (u64, ContentHash)>>);
+
+impl Links {
+    fn find(&self, run: &RunId, seq: u64) -> Option<ContentHash> {
+        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        links.get(run).filter(|(found, _)| *found == seq).map(|(_, link)| *link)
+    }
+
+    fn keep(&self, batch: &Batch, link: ContentHash) {
+        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if batch.releases {
+            links.remove(&batch.run);
+            return;
+        }
+        if links.len() >= MAX_LINKS && !links.contains_key(&batch.run) {
+            links.clear();
+        }
+        links.insert(batch.run.clone(), (batch.last_seq(), link));
+    }
+
+    fn forget(&self, run: &RunId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
+    }
+}
+
+/// See [`crate::Store::append`].
+pub(super) async fn append(pool: &Pool, links: &Links, batch: &Batch) -> Result<(), StoreError> {
+    let rows = rows::of_batch(batch);
+    // Refused by itself; its reason is still to be found among the others.
+    let fits = batch.check(batch.epoch, batch.expected_seq).is_ok();
+    failpoint::pass("store.append.before");
+    loop {
+        let known = links.find(&batch.run, batch.expected_seq).filter(|_| fits);
+        let before = match known {
+            Some(link) => link,
+            None => current(pool, batch).await?,
+        };
+        let link = rows.iter().fold(before, |link, row| link.extended(row.body.as_bytes()));
+        if write_batch(pool, batch, &rows, before, link).await? {
+            links.keep(batch, link);
+            failpoint::pass("store.append.after");
+            return Ok(());
+        }
+        // Another process wrote the run since its link was read. What it is now decides.
+        links.forget(&batch.run);
+    }
+}
+
+/// Returns the last link of the run of `batch`, or the reason for which the batch is refused.
+async fn current(pool: &Pool, batch: &Batch) -> Result<ContentHash, StoreError> {
+    let found = pool
+        .read(|client| async move {
+            let query = "SELECT epoch, last_seq, link FROM baton.runs WHERE id = $1";
+            Ok(client.query_typed_opt(query, values![batch.run.as_str()]).await?)
+        })
+        .await?;
+    let row = found.ok_or_else(|| StoreError::UnknownRun(batch.run.clone()))?;
+    batch.check(row.try_get::<_, i64>(0)? as u64, row.try_get::<_, i64>(1)? as u64)?;
+    read::link(&row, 2)
+}
+
+/// Writes a batch if the run is as it expects; returns whether it is.
+async fn write_batch(
+    pool: &Pool,
+    batch: &Batch,
+    rows: &[EntryRow],
+    before: ContentHash,
+    link: ContentHash,
+) -> Result<bool, StoreError> {
+    let parts = &Parts::of(batch, rows, before);
+    pool.commit(parts.has_large(), |client| async move {
+        let mut statement = Statement::new(
+            "UPDATE baton.runs SET last_seq = $4, link = $5, updated = coalesce($6, updated), status = coalesce($7, status),
+                 owner = CASE WHEN $8 THEN NULL ELSE owner END
+             WHERE id = $1 AND epoch = $2 AND last_seq = $3 AND link = $9 RETURNING run",
+        );
+        let (updated, status) = summary(batch);
+        let (id, epoch, expected) = (batch.run.as_str(), to_sql(batch.epoch), to_sql(batch.expected_seq));
+        let (last, link, before) = (to_sql(batch.last_seq()), &link.as_bytes()[..], &before.as_bytes()[..]);
+        statement.bind(values![id, epoch, expected, last, link, updated, status, batch.releases, before]);
+        statement.run(&client, parts).await
+    })
+    .await
+}
+
+/// See [`crate::Store::begin`].
+pub(super) async fn begin(pool: &Pool, links: &Links, run: &NewRun, owner: &str, batch: &Batch) -> Result<(), StoreError> {
+    batch.check(1, run.past_seq())?;
+    let rows = &rows::of_batch(batch);
+    failpoint::pass("store.begin.before");
+    let is_simple = run.past.is_none() && run.trigger.is_none() && !Parts::of(batch, rows, ContentHash::of(b"")).has_large();
+    let work = |client: Arc<Connection>| async move {
+        let (past, before) = past_of(&client, run).await?;
+        let link = rows.iter().fold(before, |link, row| link.extended(row.body.as_bytes()));
+        let parts = Parts::of(batch, rows, before);
+        let mut statement = Statement::new(
+            "INSERT INTO baton.runs (id, job, created, past, past_seq, last_seq, link, updated, status, owner, epoch)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8, $3), coalesce($9, $10), $11, 1)
+             ON CONFLICT (id) DO NOTHING RETURNING run",
+        );
+        let (updated, status) = summary(batch);
+        let (id, job, created) = (run.id.as_str(), run.job.as_str(), run.at.as_micros());
+        let (past_seq, last, bytes) = (to_sql(run.past_seq()), to_sql(batch.last_seq()), &link.as_bytes()[..]);
+        let owner = (!batch.releases).then_some(owner);
+        statement.bind(values![id, job, created, past, past_seq, last, bytes, updated, status, STATUS_CREATED, owner]);
+        if !statement.run(&client, &parts).await? {
+            return Err(StoreError::RunExists(run.id.clone()));
+        }
+        Ok(link)
+    };
+    let link = match run.trigger {
+        None => pool.commit(!is_simple, work).await?,
+        Some(trigger) => {
+            pool.transaction(|transaction| async move {
+                breadcrumbs::start_trigger(&transaction, trigger, &run.id).await?;
+                work(transaction).await
+            })
+            .await?
+        }
+    };
+    failpoint::pass("store.begin.after");
+    links.keep(batch, link);
+    Ok(())
+}
+
+/// See [`crate::Store::create`].
+pub(super) async fn create(pool: &Pool, run: &NewRun) -> Result<(), StoreError> {
+    failpoint::pass("store.create.before");
+    pool.commit(run.past.is_some(), |client| async move {
+        let (past, link) = past_of(&client, run).await?;
+        let (id, job, created) = (run.id.as_str(), run.job.as_str(), run.at.as_micros());
+        let (past_seq, link) = (to_sql(run.past_seq()), &link.as_bytes()[..]);
+        let insert = "INSERT INTO baton.runs (id, job, created, past, past_seq, last_seq, link, updated, status, epoch)
+                      VALUES ($1, $2, $3, $4, $5, $5, $6, $3, $7, 0) ON CONFLICT (id) DO NOTHING";
+        match client.execute_typed(insert, values![id, job, created, past, past_seq, link, STATUS_CREATED]).await? {
+            0 => Err(StoreError::RunExists(run.id.clone())),
+            _ => Ok(()),
+        }
+    })
+    .await?;
+    failpoint::pass("store.create.after");
+    Ok(())
+}
+
+/// Returns the number of the run that a new run begins with, and the link before the new run's first own entry.
+async fn past_of(client: &Client, run: &NewRun) -> Result<(Option<i64>, ContentHash), StoreError> {
+    let Some(ForkPoint { run: other, seq }) = &run.past else { return Ok((None, rows::root_link(&run.id))) };
+    let line = Line::of(client, other).await?;
+    let found = line[0].last_seq;
+    if found < *seq {
+        return Err(StoreError::SequenceMismatch { run: other.clone(), expected: *seq, found });
+    }
+    Ok((Some(line[0].number), read::link_at(client, &line, *seq).await?))
+}
+
+/// See [`crate::Store::take_over`].
+pub(super) async fn take_over(pool: &Pool, run: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
+    failpoint::pass("store.take_over.before");
+    let taken = pool
+        .write(|client| async move {
+            // If this owner dies, the run should continue at once.
+            let update =
+                "WITH hit AS (UPDATE baton.runs SET epoch = epoch + 1, owner = $3 WHERE id = $1 AND epoch = $2 RETURNING run),
+                          early AS (UPDATE baton.waiting SET wakes = 0 FROM hit WHERE waiting.run = hit.run)
+                          SELECT 1 FROM hit";
+            let taken = client.query_typed_opt(update, values![run.as_str(), to_sql(epoch), owner]).await?.is_some();
+            if taken {
+                return Ok(epoch + 1);
+            }
+            let found = client.query_typed_opt("SELECT epoch FROM baton.runs WHERE id = $1", values![run.as_str()]).await?;
+            let found = found.ok_or_else(|| StoreError::UnknownRun(run.clone()))?.try_get::<_, i64>(0)? as u64;
+            Err(StoreError::StaleEpoch { run: run.clone(), expected: epoch, found })
+        })
+        .await?;
+    failpoint::pass("store.take_over.after");
+    Ok(taken)
+}
+
+/// See [`crate::Store::put_content`]; the hash was checked.
+pub(super) async fn put_content(pool: &Pool, hash: ContentHash, content: &Content) -> Result<(), StoreError> {
+    failpoint::pass("store.put_content.before");
+    pool.commit(false, |client| async move { put_content_by(&client, hash, content).await }).await?;
+    failpoint::pass("store.put_content.after");
+    Ok(())
+}
+
+async fn put_content_by(client: &Client, hash: ContentHash, content: &Content) -> Result<(), StoreError> {
+    let insert = "INSERT INTO baton.contents (hash, bytes) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING";
+    client.execute_typed(insert, values![&hash.as_bytes()[..], &content[..]]).await?;
+    Ok(())
+}
+
+/// See [`crate::Store::put_command`].
+///
+/// The run's row is locked until the commit, so that the numbers of a run's commands are in the order of their commits.
+pub(super) async fn put_command(pool: &Pool, run: &RunId, command: &Json) -> Result<u64, StoreError> {
+    failpoint::pass("store.put_command.before");
+    let number = pool
+        .write(|client| async move {
+            let insert = "WITH hit AS (SELECT run FROM baton.runs WHERE id = $1 FOR NO KEY UPDATE),
+                          put AS (INSERT INTO baton.commands (run, command, body)
+                              SELECT run, nextval('baton.command_numbers'), $2 FROM hit RETURNING command)
+                          SELECT command, pg_notify($3, CASE WHEN octet_length($1) > 4000 THEN '' ELSE command || ' ' || $1 END) FROM put";
+            let row = client.query_typed_opt(insert, values![run.as_str(), command.text(), CHANNEL]).await?;
+            Ok(row.ok_or_else(|| StoreError::UnknownRun(run.clone()))?.try_get::<_, i64>(0)? as u64)
+        })
+        .await?;
+    failpoint::pass("store.put_command.after");
+    Ok(number)
+}
+
+/// Returns what a batch sets of the run's row: the moment of its change and its status.
+fn summary(batch: &Batch) -> (Option<i64>, Option<&str>) {
+    let last = batch.entries.last().map(|last| last.at.as_micros());
+    match &batch.summary {
+        Some(summary) => (Some(summary.at.as_micros()), Some(&summary.status)),
+        None => (last, None),
+    }
+}
+
+/// Returns a number as PostgreSQL keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
+pub(super) fn to_sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
