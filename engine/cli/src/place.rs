@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{MAX_FILE_BYTES, Project, Role, Sources, load_project};
-use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
+use baton_store::{MemoryStore, PostgresStore, SqliteStore, Store, StoreError};
 use baton_types::config::Origin;
 
 use crate::exit::Failure;
 use crate::screen::Screen;
+use crate::trust::absolute;
 
 /// The file that marks the folder of a project.
 pub(crate) const PROJECT_FILE: &str = "baton.json";
@@ -20,6 +21,11 @@ const STATE_FOLDER: &str = ".baton";
 const TOOL_CONFIGS: &str = "tool-configs";
 /// Folders of a project that are searched for a job's name.
 const JOB_FOLDERS: [&str; 3] = ["jobs", "examples", "."];
+
+/// Waits for a database. Commands run on threads where other tasks are not held up.
+fn wait_for<T>(connecting: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(connecting))
+}
 
 /// The folder in which a command works, the store it uses, and the screen it prints on.
 #[derive(Clone, Debug)]
@@ -76,18 +82,44 @@ impl Place {
         }
     }
 
-    /// Returns the path of the store's file; `None` for a store in memory.
+    /// Returns the path of the store's file; `None` for a store in memory or in a database.
     pub(crate) fn store_file(&self) -> Option<PathBuf> {
         match self.store.as_deref() {
             Some("memory") => None,
+            Some(address) if PostgresStore::is_address(address) => None,
             Some(file) => Some(self.current.join(file)),
             None => Some(self.state().join("baton.db")),
+        }
+    }
+
+    /// Returns the address of the database that has the store; `None` for another store.
+    fn database(&self) -> Option<&str> {
+        self.store.as_deref().filter(|store| PostgresStore::is_address(store))
+    }
+
+    /// Returns a name of the store that no other store has, without a password; `None` for a store in memory.
+    pub(crate) fn kept_in(&self) -> Option<String> {
+        match self.database() {
+            Some(_) => Some(self.shown_store()),
+            None => self.store_file().map(|file| absolute(&file)),
+        }
+    }
+
+    /// Returns the name of the store as people see it.
+    pub(crate) fn shown_store(&self) -> String {
+        match (self.database(), self.store_file()) {
+            (Some(address), _) => PostgresStore::shown(address).unwrap_or_else(|error| error.to_string()),
+            (None, Some(file)) => self.shown(&file),
+            (None, None) => "memory".to_owned(),
         }
     }
 
     /// Opens the store, and creates it if it does not exist.
     pub(crate) fn open_store(&self) -> Result<Arc<dyn Store>, Failure> {
         self.check_scheme()?;
+        if let Some(address) = self.database() {
+            return Ok(Arc::new(wait_for(PostgresStore::connect(address)).map_err(Failure::of_store)?));
+        }
         let Some(file) = self.store_file() else { return Ok(Arc::new(MemoryStore::default())) };
         self.check_links(&file)?;
         let store = SqliteStore::open(&file).map_err(Failure::of_store)?;
@@ -98,9 +130,18 @@ impl Place {
     /// Opens the store if it exists. Reading runs creates no store.
     pub(crate) fn existing_store(&self) -> Result<Option<Arc<dyn Store>>, Failure> {
         self.check_scheme()?;
-        match self.store_file() {
-            Some(file) if !file.is_file() => self.without_store(&file),
+        match (self.database(), self.store_file()) {
+            (Some(address), _) => self.existing_database(address).map(Some),
+            (None, Some(file)) if !file.is_file() => self.without_store(&file),
             _ => self.open_store().map(Some),
+        }
+    }
+
+    /// Opens a database that has the tables of a store.
+    fn existing_database(&self, address: &str) -> Result<Arc<dyn Store>, Failure> {
+        match wait_for(PostgresStore::connect_existing(address)).map_err(Failure::of_store)? {
+            Some(store) => Ok(Arc::new(store)),
+            None => Err(Failure::not_found("store", self.shown_store(), [])),
         }
     }
 
@@ -117,8 +158,11 @@ impl Place {
     }
 
     /// Opens the store for reading, if it exists.
-    pub(crate) fn store_to_read(&self) -> Result<Option<Arc<SqliteStore>>, Failure> {
+    pub(crate) fn store_to_read(&self) -> Result<Option<Arc<dyn Store>>, Failure> {
         self.check_scheme()?;
+        if let Some(address) = self.database() {
+            return self.existing_database(address).map(Some);
+        }
         self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
         match self.store_file() {
             Some(file) if file.is_file() => Ok(Some(Arc::new(SqliteStore::open_to_read(&file).map_err(Failure::of_store)?))),
@@ -127,9 +171,12 @@ impl Place {
         }
     }
 
-    /// Opens the store's file, if it exists.
-    pub(crate) fn store_on_disk(&self) -> Result<Option<SqliteStore>, Failure> {
+    /// Opens the store to remove runs, if it exists. A store in memory has none that another process made.
+    pub(crate) fn store_to_maintain(&self) -> Result<Option<Arc<dyn Store>>, Failure> {
         self.check_scheme()?;
+        if let Some(address) = self.database() {
+            return self.existing_database(address).map(Some);
+        }
         self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
         let Some(file) = self.store_file() else {
             return Err(Failure::Usage(
@@ -139,7 +186,7 @@ impl Place {
         if !file.is_file() {
             return self.without_store(&file);
         }
-        SqliteStore::open(&file).map(Some).map_err(Failure::of_store)
+        Ok(Some(Arc::new(SqliteStore::open(&file).map_err(Failure::of_store)?)))
     }
 
     /// Refuses a store behind a link inside the project. Such a link may have come with the project, and may lead anywhere. A
@@ -165,13 +212,13 @@ impl Place {
         }
     }
 
-    /// Refuses an address such as `postgres://…`. Without this check, it would become the name of a file.
+    /// Refuses an address such as `mysql://…`. Without this check, it would become the name of a file.
     fn check_scheme(&self) -> Result<(), Failure> {
         match self.store.as_deref().and_then(|store| store.split_once("://")) {
-            Some((scheme, _)) => {
-                Err(Failure::Usage(format!("this program has no store for {scheme}://; expected memory or a file")))
-            }
-            None => Ok(()),
+            Some((scheme, _)) if self.database().is_none() => Err(Failure::Usage(format!(
+                "this program has no store for {scheme}://; expected memory, a file, or postgres://USER@HOST/DATABASE"
+            ))),
+            _ => Ok(()),
         }
     }
 

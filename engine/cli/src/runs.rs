@@ -33,7 +33,7 @@ pub(crate) async fn find(place: &Place, name: &str) -> Result<FoundRun, Failure>
 
 /// Finds the run that `name` means in the place's store, for reading only.
 pub(crate) async fn find_to_read(place: &Place, name: &str) -> Result<FoundRun, Failure> {
-    find_in(place.store_to_read()?.map(|store| store as Arc<dyn Store>), name).await
+    find_in(place.store_to_read()?, name).await
 }
 
 async fn find_in(store: Option<Arc<dyn Store>>, name: &str) -> Result<FoundRun, Failure> {

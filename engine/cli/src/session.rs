@@ -63,7 +63,7 @@ pub(crate) async fn follow(
     interruptions: Interruptions,
 ) -> Result<Ended, Failure> {
     if place.screen.live {
-        let kept = place.store_file().map_or_else(|| "memory".to_owned(), |file| place.shown(&file));
+        let kept = place.shown_store();
         let kept = style::faint(format!("store {kept}"));
         let job = &handle.configs().job.id;
         place.screen.tell(&text!("run {} · job {job} · {}", style::name(handle.id()), kept));

@@ -3,7 +3,7 @@
 //! Settings from a job's folder, its `.env` or a store need trust; settings of the program and of the person do not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_config::{Role, Source};
@@ -24,7 +24,7 @@ pub(crate) struct PersonsTrust {
     manner: Manner,
     records: Option<Records>,
     /// The store of the runs; `None` in memory.
-    store: Option<PathBuf>,
+    store: Option<String>,
     environment: Arc<Environment>,
     /// Current files of the program and of the person, by role and file name.
     own: BTreeMap<(Role, String), (Origin, String)>,
@@ -60,7 +60,7 @@ impl PersonsTrust {
     /// Returns the policy for the person at `place`, for runs in `store`.
     pub(crate) fn at(
         place: &Place,
-        store: Option<PathBuf>,
+        store: Option<String>,
         environment: Arc<Environment>,
         manner: Manner,
     ) -> Result<Self, Failure> {
@@ -91,7 +91,7 @@ impl PersonsTrust {
     }
 
     fn place_of_store(&self, folder: &str) -> String {
-        let store = self.store.as_deref().map(absolute).unwrap_or_default();
+        let store = self.store.as_deref().unwrap_or_default();
         format!("store {store} {folder}")
     }
 
@@ -202,7 +202,7 @@ fn file_name(path: &str) -> String {
 }
 
 /// Returns a path that is the same from every current folder.
-fn absolute(path: &Path) -> String {
+pub(crate) fn absolute(path: &Path) -> String {
     let known = path.canonicalize().or_else(|_| {
         let folder = path.parent().unwrap_or(path).canonicalize()?;
         std::io::Result::Ok(folder.join(path.file_name().unwrap_or_default()))

@@ -101,6 +101,33 @@ pub trait Store: Send + Sync + 'static {
     /// Returns all runs, newest first.
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError>;
 
+    /// Returns the newest `limit` runs, or those that [`Store::runs`] lists after `before`.
+    ///
+    /// Fails with [`StoreError::UnknownRun`] if `before` is not there.
+    async fn runs_after(&self, before: Option<&RunId>, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
+        let runs = self.runs().await?;
+        let first = match before {
+            None => 0,
+            Some(before) => {
+                1 + runs.iter().position(|run| run.id == *before).ok_or_else(|| StoreError::UnknownRun(before.clone()))?
+            }
+        };
+        Ok(runs.into_iter().skip(first).take(limit).collect())
+    }
+
+    /// Removes the runs that `retention` selects, with the contents that only they name, and frees their space. With `dry_run` it
+    /// only reports them. Runs that are the past of other runs stay. Logged calls of removed runs can still be recalled.
+    ///
+    /// Other processes may use the store meanwhile. They wait while it works, and may get [`StoreError::Busy`].
+    ///
+    /// Fails, having removed nothing, with [`StoreError::UnknownRun`] if a run that is named is not there, with
+    /// [`StoreError::Held`] if a process that is there holds it, and with [`StoreError::Corrupt`] if what stays cannot be read.
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError>;
+
+    /// Looks at everything in the store, as it is at one moment: every row of entries against its checksum, the chain of every
+    /// timeline, every content against its hash, and that nothing is missing or left over.
+    async fn verify(&self) -> Result<Verification, StoreError>;
+
     /// Returns one run, if it is known.
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
 

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const PORT: &str = "5432";
 
 /// Longest time until a server answers, also after a crash.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Where Debian's packages have the programs, each version in a folder of its own.
 const DEBIAN: &str = "/usr/lib/postgresql";

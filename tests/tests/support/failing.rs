@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use baton_store::{Batch, Breadcrumbs, Due, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use baton_store::{
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification,
+};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
@@ -112,6 +114,14 @@ impl Store for FailingStore {
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.inner.runs().await
+    }
+
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
+        self.inner.collect(retention, dry_run).await
+    }
+
+    async fn verify(&self) -> Result<Verification, StoreError> {
+        self.inner.verify().await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

@@ -1,6 +1,6 @@
 //! Values for shell completion, which a shell requests from this program while a person types a command.
 
-use baton_store::Store;
+use baton_store::PostgresStore;
 use clap::builder::StyledStr;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
@@ -12,7 +12,9 @@ use crate::{terminal, words};
 /// Returns the place for completion: values come from the store and the project that the command itself would use.
 fn place() -> Option<Place> {
     let screen = Screen { output: Output::Text, interactive: false, live: false, quiet: true, verbose: false };
-    Place::here(screen, std::env::var("BATON_STORE").ok()).ok()
+    // A database could ask for a password or take long to answer.
+    let store = std::env::var("BATON_STORE").ok().filter(|store| !PostgresStore::is_address(store));
+    Place::here(screen, store).ok()
 }
 
 /// Returns the candidates for a run: newest first, with job and status.

@@ -94,7 +94,7 @@ pub(crate) async fn resume_and_finish(
     place: &Place,
 ) -> Result<Exit, Failure> {
     let recording = options.recording.of_resumption(place)?;
-    let builder = builder(&found.store, place.store_file(), place, Manner::of(options.trust))?;
+    let builder = builder(&found.store, place.kept_in(), place, Manner::of(options.trust))?;
     let engine = recording.used_by(builder).build().map_err(run_failure)?;
     let interruptions = Interruptions::catch()?;
     let handle = match engine.resume_free(found.id()).await {
@@ -165,7 +165,7 @@ pub(crate) fn usage(view: &RunView) -> Vec<Text> {
 
 /// Prints the commands to suggest next. There is none for a store in memory: no other process can read it.
 fn suggest(view: &RunView, exit: Exit, place: &Place) {
-    if place.store_file().is_some() {
+    if place.kept_in().is_some() {
         for line in next(view, exit, false) {
             // A question is printed with --quiet too.
             if exit == Exit::Waiting { screen::tell(&line) } else { place.screen.tell(&line) }

@@ -1,6 +1,6 @@
 //! Engines over a store, as commands use them. Maps their errors to failures of a command.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use baton_config::PriceTable;
@@ -24,17 +24,17 @@ pub(crate) fn engine(store: &Arc<dyn Store>) -> Result<Engine, Failure> {
     builder.build().map_err(run_failure)
 }
 
-/// Returns a builder of an engine over `store`, which is kept in `file`. The engine executes only the jobs that the person
+/// Returns a builder of an engine over `store`, which has the name `kept_in` (see [`Place::kept_in`]). The engine executes only the jobs that the person
 /// trusts. It sees the environment, the trusted part of the project's `.env`, and the person's own prices. The person can play
 /// a model.
 pub(crate) fn builder(
     store: &Arc<dyn Store>,
-    file: Option<PathBuf>,
+    kept_in: Option<String>,
     place: &Place,
     manner: Manner,
 ) -> Result<EngineBuilder, Failure> {
     let environment = Environment::at(place)?;
-    let trust = PersonsTrust::at(place, file, Arc::clone(&environment), manner)?;
+    let trust = PersonsTrust::at(place, kept_in, Arc::clone(&environment), manner)?;
     let builder = Engine::builder().store(Arc::clone(store)).trust(trust).variables(move |name| environment.get(name));
     let here = place.clone();
     let project_of = move |folder: &Path| project_id(&here, &folder.canonicalize().ok()?).ok();
@@ -49,7 +49,14 @@ pub(crate) fn builder(
 pub(crate) fn run_stopped(run: &RunId, error: RunError) -> Failure {
     match &error {
         RunError::Store(store)
-            if matches!(**store, StoreError::StorageFull { .. } | StoreError::Failing { .. } | StoreError::Busy { .. }) =>
+            if matches!(
+                **store,
+                StoreError::StorageFull { .. }
+                    | StoreError::Failing { .. }
+                    | StoreError::Busy { .. }
+                    | StoreError::Unreachable { .. }
+                    | StoreError::CommitUnknown { .. }
+            ) =>
         {
             Failure::Stopped { run: run.to_string(), reason: store.to_string() }
         }

@@ -26,7 +26,7 @@ pub(crate) struct Common {
         hide_possible_values = true
     )]
     pub(crate) output: Output,
-    /// Store of the runs: a file, or `memory` [default: .baton/baton.db in the project]
+    /// Store of the runs: a file, `postgres://USER@HOST/DATABASE`, or `memory` [default: .baton/baton.db in the project]
     #[arg(long, global = true, env = "BATON_STORE", value_name = "STORE", hide_env = true)]
     pub(crate) store: Option<String>,
     /// Never ask questions, even on a terminal

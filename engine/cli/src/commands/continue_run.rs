@@ -45,7 +45,7 @@ pub(crate) struct ContinueArgs {
 /// Starts the run that continues, and follows it to its end.
 pub(crate) async fn run(args: ContinueArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
-    let engine = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
+    let engine = builder(&found.store, place.kept_in(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
     let state = engine.state(found.id()).await.map_err(run_failure)?;
     let seq = state.last_seq();
     let (sources, changes) = match state.started() {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use baton_models::provider::{Endpoint, Health, HealthError, PROFILES, Providers};
 use baton_models::{ModelError, SetupError};
 use baton_runtime::Trusted;
-use baton_store::Store;
+use baton_store::{RunRecord, Store};
 use baton_types::config::{ModelSpec, ProviderSettings};
 use clap::{Args, ValueHint};
 use serde::Serialize;
@@ -81,7 +81,7 @@ struct Needed {
 pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failure> {
     let environment = Environment::at(place)?;
     let manner = if args.trust { Manner::Given } else { Manner::Look };
-    let trust = PersonsTrust::at(place, place.store_file(), Arc::clone(&environment), manner)?;
+    let trust = PersonsTrust::at(place, place.kept_in(), Arc::clone(&environment), manner)?;
     let variables = |name: &str| environment.get(name);
     let mut findings = vec![store(place).await];
     let mut needed = Vec::new();
@@ -142,6 +142,9 @@ fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
 async fn store(place: &Place) -> Finding {
     let finding = |status, message: String, fix: Option<String>| Finding { check: "store", name: None, status, message, fix };
     let Some(file) = place.store_file() else {
+        if place.kept_in().is_some() {
+            return database(place).await;
+        }
         return finding(Status::Warn, "in memory: runs are lost when their process ends".to_owned(), None);
     };
     let shown = place.shown(&file);
@@ -164,17 +167,42 @@ async fn store(place: &Place) -> Finding {
         Err(error) => finding(Status::Fail, format!("{shown}: {error}"), Some("baton verify".to_owned())),
         Ok(runs) => {
             let size = std::fs::metadata(&file).map_or(0, |facts| facts.len());
-            let message = format!("{shown}, {}, {}", words::size(size), words::counted(runs.len(), "run"));
-            let broken_off: Vec<_> = runs.iter().filter(|run| status(&*opened, run) == INTERRUPTED).collect();
-            match broken_off.first() {
-                None => finding(Status::Ok, message, None),
-                Some(run) => {
-                    let message = format!("{message}, {} interrupted", broken_off.len());
-                    finding(Status::Warn, message, Some(baton("resume").value(&run.id).to_string()))
-                }
-            }
+            of_runs(format!("{shown}, {}", words::size(size)), &*opened, &runs)
         }
     }
+}
+
+/// Checks that the database of the store can be reached.
+async fn database(place: &Place) -> Finding {
+    let failed = |error: &dyn std::fmt::Display| Finding {
+        check: "store",
+        name: None,
+        status: Status::Fail,
+        message: error.to_string(),
+        fix: None,
+    };
+    let store = match place.open_store() {
+        Ok(store) => store,
+        Err(failure) => return failed(&failure),
+    };
+    match store.runs().await {
+        Err(error) => failed(&error),
+        Ok(runs) => of_runs(place.shown_store(), &*store, &runs),
+    }
+}
+
+/// Reports the runs of a store, and the interrupted ones among them.
+fn of_runs(store: String, opened: &dyn Store, runs: &[RunRecord]) -> Finding {
+    let message = format!("{store}, {}", words::counted(runs.len(), "run"));
+    let broken_off: Vec<_> = runs.iter().filter(|run| status(opened, run) == INTERRUPTED).collect();
+    let (status, message, fix) = match broken_off.first() {
+        None => (Status::Ok, message, None),
+        Some(run) => {
+            let fix = baton("resume").value(&run.id).to_string();
+            (Status::Warn, format!("{message}, {} interrupted", broken_off.len()), Some(fix))
+        }
+    };
+    Finding { check: "store", name: None, status, message, fix }
 }
 
 /// Creates a file in `folder` and removes it again.

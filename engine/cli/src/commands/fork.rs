@@ -82,7 +82,7 @@ fn edit(text: &str) -> Result<(DocumentPath, String), String> {
 /// Starts the fork and follows it to its end.
 pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
-    let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
+    let builder = builder(&found.store, place.kept_in(), place, Manner::of(args.trust))?;
     let engine = builder.build().map_err(run_failure)?;
     let seq = engine.fork_place(found.id(), args.at).await.map_err(run_failure)?;
     let (sources, changes) = args.configs(&engine, &found, place).await?;

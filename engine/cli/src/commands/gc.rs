@@ -58,7 +58,7 @@ struct Removed {
 /// Removes the runs that the arguments select.
 pub(crate) async fn run(args: GcArgs, place: &Place) -> Result<Exit, Failure> {
     let retention = retention(&args, place).await?;
-    let collected = match place.store_on_disk()? {
+    let collected = match place.store_to_maintain()? {
         Some(store) => store.collect(retention, args.dry_run).await.map_err(Failure::of_store)?,
         None => Collected::default(),
     };

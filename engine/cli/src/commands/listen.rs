@@ -36,9 +36,9 @@ pub(crate) struct ListenArgs {
 /// Handles triggers until Ctrl-C, SIGTERM or SIGHUP. Continues waiting runs and publishes ticks meanwhile, as `tend` does.
 pub(crate) async fn run(args: &ListenArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
-    let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
+    let engine = builder(&store, place.kept_in(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
     let mut interruptions = Interruptions::catch()?;
-    if place.store_file().is_none() {
+    if place.kept_in().is_none() {
         return Err(Failure::Usage("a store in memory has no breadcrumbs of other processes".to_owned()));
     }
     let folder = place.current.canonicalize().map_err(|error| Failure::file(&place.current, error))?;

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     let found = runs::find(place, &args.run).await?;
     let out = args.ending.target(place)?;
     let recording = args.recording.of_resumption(place)?;
-    let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
+    let builder = builder(&found.store, place.kept_in(), place, Manner::of(args.trust))?;
     let engine = recording.used_by(builder).build().map_err(run_failure)?;
     let holder = engine.holder(found.id()).await.map_err(run_failure)?;
     if let Holder::Elsewhere { owner } = &holder

@@ -88,7 +88,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let out = args.ending.target(place)?;
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
-    let builder = builder(&store, place.store_file(), place, Manner::of(args.trust))?;
+    let builder = builder(&store, place.kept_in(), place, Manner::of(args.trust))?;
     let engine = recording.used_by(builder).build().map_err(run_failure)?;
     let interruptions = Interruptions::catch()?;
     let handle = engine.start(job, options).await.map_err(run_failure)?;

@@ -20,12 +20,14 @@ pub(crate) struct TendArgs {
 /// Continues runs until Ctrl-C, SIGTERM or SIGHUP.
 pub(crate) async fn run(args: &TendArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
-    let engine = builder(&store, place.store_file(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
+    let engine = builder(&store, place.kept_in(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
     let mut interruptions = Interruptions::catch()?;
-    let file = place.store_file().ok_or_else(|| Failure::Usage("a store in memory has no waiting runs".to_owned()))?;
+    if place.kept_in().is_none() {
+        return Err(Failure::Usage("a store in memory has no waiting runs".to_owned()));
+    }
     place.screen.tell(&text!(
         "runs in {} that wait are resumed when they are due, and ticks of schedules are published; stop with Ctrl-C",
-        place.shown(&file)
+        place.shown_store()
     ));
     let stop = async {
         let _any = interruptions.next().await;

@@ -15,6 +15,7 @@ pub(crate) mod rows;
 mod settle;
 pub(crate) mod ticks;
 pub(crate) mod triggers;
+pub(crate) mod verify;
 mod write;
 
 use async_trait::async_trait;

@@ -8,11 +8,35 @@ use tokio_postgres::Row;
 use super::lease::{IS_ALIVE, Leases};
 use super::pool::Pool;
 use super::value::{Parameter, values};
+use super::write::to_sql;
 use crate::{RunRecord, StoreError};
 
 /// See [`crate::Store::runs`].
 pub(super) async fn runs(pool: &Pool, leases: &Leases) -> Result<Vec<RunRecord>, StoreError> {
     select(pool, leases, "ORDER BY r.created DESC, r.run DESC", &[]).await
+}
+
+/// See [`crate::Store::runs_after`].
+pub(super) async fn runs_after(
+    pool: &Pool,
+    leases: &Leases,
+    before: Option<&RunId>,
+    limit: usize,
+) -> Result<Vec<RunRecord>, StoreError> {
+    let limit = to_sql(limit as u64);
+    let Some(before) = before else {
+        return select(pool, leases, "ORDER BY r.created DESC, r.run DESC LIMIT $1", values![limit]).await;
+    };
+    let last = pool
+        .read(|client| async move {
+            let query = "SELECT created, run FROM baton.runs WHERE id = $1";
+            Ok(client.query_typed_opt(query, values![before.as_str()]).await?)
+        })
+        .await?
+        .ok_or_else(|| StoreError::UnknownRun(before.clone()))?;
+    let (created, number): (i64, i64) = (last.try_get(0)?, last.try_get(1)?);
+    let conditions = "WHERE (r.created, r.run) < ($2, $3) ORDER BY r.created DESC, r.run DESC LIMIT $1";
+    select(pool, leases, conditions, values![limit, created, number]).await
 }
 
 /// See [`crate::Store::run`].

@@ -9,6 +9,7 @@
 
 mod address;
 mod breadcrumbs;
+mod collect;
 mod lease;
 mod list;
 mod listen;
@@ -18,6 +19,7 @@ mod schema;
 mod statement;
 mod tls;
 mod value;
+mod verify;
 mod write;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -37,7 +39,10 @@ use tokio::sync::watch;
 use write::Links;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, Breadcrumbs, Due, LoggedCall, MAX_CONTENT_BYTES, NewRun, RunRecord, Store, StoreError, check_sizes};
+use crate::{
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, MAX_CONTENT_BYTES, NewRun, Retention, RunRecord, Store, StoreError,
+    Verification, check_sizes,
+};
 
 /// Keeps runs in a PostgreSQL database: durable when a write returns, shared by processes and machines.
 ///
@@ -77,6 +82,11 @@ impl PostgresStore {
     /// Whether `text` is the address of a database, as opposed to the path of a file.
     pub fn is_address(text: &str) -> bool {
         Address::is_one(text)
+    }
+
+    /// Returns an address as people see it: without a password and parameters. Fails with [`StoreError::Address`].
+    pub fn shown(address: &str) -> Result<String, StoreError> {
+        Address::read(address).map(|address| address.shown())
     }
 
     async fn reach(address: &str) -> Result<Self, StoreError> {
@@ -158,6 +168,18 @@ impl Store for PostgresStore {
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         list::runs(&self.pool, &self.leases).await
+    }
+
+    async fn runs_after(&self, before: Option<&RunId>, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
+        list::runs_after(&self.pool, &self.leases, before, limit).await
+    }
+
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
+        collect::collect(&self.pool, &self.leases, &retention, dry_run).await
+    }
+
+    async fn verify(&self) -> Result<Verification, StoreError> {
+        verify::verify(&self.pool).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

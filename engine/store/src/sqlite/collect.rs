@@ -8,24 +8,25 @@
 //! Afterwards `VACUUM` writes the file anew without its free pages, if they are many. Vacuuming by and by (`auto_vacuum`) would cost every
 //! commit that grows the file a page more; this costs one that removed something.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use baton_types::entry::Entry;
 use baton_types::id::{ContentHash, RunId};
+use baton_types::time::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 
 use super::breadcrumbs::triggers;
 use super::reader::each_own_row;
 use super::records::{RunRow, Totals};
 use super::{log_of, named, schema};
+use crate::retention::{Candidate, LAST_ENTRIES, choose, hashes_in, is_end};
 use crate::rows::WHOLE_RUN;
 use crate::{Collected, Retention, StoreError, failpoint};
 
 /// The file is written anew if one page of this many is free: others wait meanwhile, and what is free is used again.
 const WORTH_IT: i64 = 20;
 
-/// See [`super::SqliteStore::collect`].
+/// See [`crate::Store::collect`].
 pub(super) fn collect(
     path: &Path,
     retention: &Retention,
@@ -75,8 +76,7 @@ fn remove(
             return Err(StoreError::Held { run: id.clone(), owner: owner.clone() });
         }
     }
-    let (mut leaving, mut staying) = choose(file, runs, retention)?;
-    hold_pasts(&mut leaving, &mut staying, &mut collected.held);
+    let (leaving, staying) = select(file, runs, retention, &mut collected.held)?;
     let mut gone = HashSet::new();
     for run in &leaving {
         names_in(file, run, &mut gone)?;
@@ -116,48 +116,36 @@ fn remove(
 }
 
 /// Returns the runs to remove and the runs to keep, both oldest row first.
-fn choose(file: &Transaction<'_>, runs: Vec<RunRow>, retention: &Retention) -> Result<(Vec<RunRow>, Vec<RunRow>), StoreError> {
-    let Retention { keep_newest, unchanged_since, named } = retention;
+fn select(
+    file: &Transaction<'_>,
+    runs: Vec<RunRow>,
+    retention: &Retention,
+    held: &mut Vec<(RunId, RunId)>,
+) -> Result<(Vec<RunRow>, Vec<RunRow>), StoreError> {
     let unanswered = triggers::unanswered_runs(file)?;
-    let mut ended = Vec::new();
-    if keep_newest.is_some() || unchanged_since.is_some() {
-        for run in &runs {
-            if !unanswered.contains(&run.id) && has_ended(file, run)? {
-                ended.push((run.updated, run.number));
-            }
-        }
-    }
-    ended.sort_unstable();
-    ended.truncate(ended.len() - keep_newest.unwrap_or(0).min(ended.len()));
-    if let Some(since) = unchanged_since {
-        ended.retain(|(updated, _)| *updated < since.as_micros());
-    }
-    let ended: HashSet<_> = ended.into_iter().map(|(_, number)| number).collect();
-    Ok(runs.into_iter().partition(|run| ended.contains(&run.number) || named.contains(&run.id)))
-}
-
-/// Keeps what staying runs begin with.
-fn hold_pasts(leaving: &mut Vec<RunRow>, staying: &mut Vec<RunRow>, held: &mut Vec<(RunId, RunId)>) {
-    let mut at = 0;
-    while let Some(run) = staying.get(at) {
-        let (id, past) = (run.id.clone(), run.past);
-        if let Some(place) = leaving.iter().position(|other| Some(other.number) == past) {
-            let other = leaving.remove(place);
-            held.push((other.id.clone(), id));
-            staying.push(other);
-        }
-        at += 1;
-    }
+    let has_rules = retention.keep_newest.is_some() || retention.unchanged_since.is_some();
+    let names: HashMap<i64, &RunId> = runs.iter().map(|run| (run.number, &run.id)).collect();
+    let candidates = runs.iter().map(|run| {
+        Ok(Candidate {
+            run: run.id.clone(),
+            updated: Timestamp::from_micros(run.updated),
+            has_ended: has_rules && !unanswered.contains(&run.id) && has_ended(file, run)?,
+            past: run.past.and_then(|past| names.get(&past)).map(|past| (*past).clone()),
+        })
+    });
+    let candidates = candidates.collect::<Result<Vec<_>, StoreError>>()?;
+    let (leaving, kept_as_past) = choose(&candidates, retention);
+    held.extend(kept_as_past);
+    let leaving: HashSet<RunId> = leaving.into_iter().collect();
+    Ok(runs.into_iter().partition(|run| leaving.contains(&run.id)))
 }
 
 /// Whether the last entries of `run` say that it has ended.
 fn has_ended(file: &Transaction<'_>, run: &RunRow) -> Result<bool, StoreError> {
-    let last = super::reader::entries(file, &run.id, run.last_seq.saturating_sub(LAST_ENTRIES).max(run.past_seq), usize::MAX)?;
-    Ok(last.iter().any(|recorded| matches!(recorded.entry, Entry::RunEnded(_))))
+    let last =
+        super::reader::entries(file, &run.id, run.last_seq.saturating_sub(LAST_ENTRIES as u64).max(run.past_seq), usize::MAX)?;
+    Ok(last.iter().any(|recorded| is_end(&recorded.entry)))
 }
-
-/// Number of last entries of a run that are searched for its end. Only a few entries, for late events, follow an end.
-const LAST_ENTRIES: u64 = 64;
 
 /// Adds every hash that the entries or commands of `run` may name to `names`.
 fn names_in(file: &Transaction<'_>, run: &RunRow, names: &mut HashSet<ContentHash>) -> Result<(), StoreError> {
@@ -169,21 +157,4 @@ fn names_in(file: &Transaction<'_>, run: &RunRow, names: &mut HashSet<ContentHas
         hashes_in(command.text(), names);
     }
     Ok(())
-}
-
-/// Adds every 64 hexadecimal digits of `text` without others around them to `names`.
-pub(super) fn hashes_in(text: &str, names: &mut HashSet<ContentHash>) {
-    let mut rest = text;
-    while let Some(start) = rest.find(is_digit) {
-        rest = &rest[start..];
-        let end = rest.find(|c| !is_digit(c)).unwrap_or(rest.len());
-        if end == 64 {
-            names.extend(ContentHash::from_hex(&rest[..end]));
-        }
-        rest = &rest[end..];
-    }
-}
-
-fn is_digit(c: char) -> bool {
-    matches!(c, '0'..='9' | 'a'..='f')
 }

@@ -122,29 +122,6 @@ impl SqliteStore {
         Self { path: path.to_owned(), writer, readers, subscribers, notifier, _empty: empty.map(|(folder, _)| folder) }
     }
 
-    /// Removes the runs that `retention` selects, with the contents that only they name, and frees their disk space.
-    /// With `dry_run` it only reports them. Runs that are the past of other runs stay. Logged calls of removed runs
-    /// can still be recalled.
-    ///
-    /// Other processes may use the store meanwhile. While the file is rewritten they wait, and may get
-    /// [`StoreError::Busy`].
-    ///
-    /// Fails, having removed nothing, with [`StoreError::UnknownRun`] if a run that is named is not there, with
-    /// [`StoreError::Held`] if a process that is there holds it, and with [`StoreError::Corrupt`] if what stays cannot be read.
-    pub async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
-        self.writer()?;
-        let (path, owners) = (self.path.clone(), self.notifier.folder().to_owned());
-        let is_there = move |owner: &str| notifier::is_there(&owners, owner) == Some(true);
-        let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, &is_there, dry_run));
-        collecting.await.map_err(|_| StoreError::Closed)?
-    }
-
-    /// Looks at everything in the store, as it is at one moment: SQLite's trees, every row against its checksum, the chain of
-    /// every timeline, every content against its hash, and that nothing is missing or left over.
-    pub async fn verify(&self) -> Result<Verification, StoreError> {
-        self.readers.read(|file| Ok(verify::verify(file))).await
-    }
-
     /// Wakes those who listen for triggers, in this process and in others.
     async fn announce_triggers(&self) {
         self.subscribers.wake_all();
@@ -260,6 +237,18 @@ impl Store for SqliteStore {
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.readers.read(reader::runs).await
+    }
+
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
+        self.writer()?;
+        let (path, owners) = (self.path.clone(), self.notifier.folder().to_owned());
+        let is_there = move |owner: &str| notifier::is_there(&owners, owner) == Some(true);
+        let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, &is_there, dry_run));
+        collecting.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn verify(&self) -> Result<Verification, StoreError> {
+        self.readers.read(|file| Ok(verify::verify(file))).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

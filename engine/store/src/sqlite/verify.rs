@@ -2,20 +2,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use baton_types::entry::Entry;
 use baton_types::id::{AgentId, ContentHash, MemoryId, ToolId};
 use rusqlite::Transaction;
 
-use super::collect::hashes_in;
 use super::reader::{self, each_own_row};
 use super::records::{RunRow, Totals, link_at};
+use crate::retention::{hashes_in, needed_content};
 use crate::rows::{self, HEADS, WHOLE_RUN};
 use crate::{StoreError, Verification};
 
 /// Largest number of reported findings of one kind.
 const MAX_FINDINGS: usize = 100;
 
-/// See [`super::SqliteStore::verify`].
+/// See [`crate::Store::verify`].
 pub(super) fn verify(file: &Transaction<'_>) -> Verification {
     let mut found = Verification::default();
     let mut look = Look::default();
@@ -85,12 +84,7 @@ fn one_run(file: &Transaction<'_>, run: &RunRow, look: &mut Look, found: &mut Ve
                     *expected.entry((HEADS, key)).or_insert(Some(0)).get_or_insert(0) += 1;
                 }
             }
-            let needs = match &recorded.entry {
-                Entry::RunStarted(started) => Some((started.configs, "its configs".to_owned())),
-                Entry::DocumentWritten(version) => Some((version.content.hash, format!("{} v{}", version.path, version.version))),
-                entry if entry.adopts().is_some() => entry.content().map(|hash| (hash, "configs that it adopted".to_owned())),
-                _ => None,
-            };
+            let needs = needed_content(&recorded.entry);
             look.needed.extend(needs.map(|(hash, what)| (hash, format!("run {}: {what}", run.id))));
         }
         found.batches += 1;

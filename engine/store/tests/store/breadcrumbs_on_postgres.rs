@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_breadcrumb::{Handler, SCHEDULE_SCHEMA};
+use baton_breadcrumb::{Handler, REQUEST_SCHEMA, SCHEDULE_SCHEMA};
 use baton_servers::Database;
 use baton_store::{Creation, Settlement, Store, StoreError};
-use baton_types::breadcrumb::{BreadcrumbQuery, NewBreadcrumb, TtlConfig};
+use baton_types::breadcrumb::{
+    BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, RecordVector, Sensitivity, TtlConfig, VectorKind,
+};
 use baton_types::id::BreadcrumbId;
 use baton_types::time::Timestamp;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::breadcrumbs::{agent, ann, create, creation, find, new, project};
+use crate::breadcrumbs::{agent, ann, change, create, creation, new, project};
 use crate::breadcrumbs_at_scale::eight_writers;
 use crate::support::{at, on_postgres, postgres};
 use crate::triggers::{begin, definition};
@@ -50,6 +52,39 @@ async fn each_tick_is_published_once_by_two_processes() {
         let published: usize = passes.join_all().await.into_iter().map(|ticks| ticks.expect("a pass").len()).sum();
         assert_eq!(published, 1, "minute {number}");
     }
+}
+
+/// A listener must not get a trigger while an earlier one of its queue is written but not committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_trigger_that_is_not_committed_yet_holds_back_its_queue() {
+    let database = postgres().database();
+    let stores = stores(&database, 2).await;
+    create(&*stores[0], "bot", definition("bot", json!({})), &ann()).await.expect("a definition");
+    database.sql(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(2); RETURN NULL; END';
+         CREATE TRIGGER slow AFTER INSERT ON baton.breadcrumb_triggers FOR EACH ROW WHEN (NEW.body LIKE '%slow%') EXECUTE FUNCTION wait()",
+    );
+    let mut writing = JoinSet::new();
+    let mut write = |id: &'static str, session: &str, store: &Arc<dyn Store>| {
+        let (store, tags) = (Arc::clone(store), vec!["work".to_owned(), format!("session:{session}")]);
+        writing.spawn(async move { create(&*store, id, NewBreadcrumb { tags, ..new("Work", json!({})) }, &ann()).await });
+    };
+    write("slow", "a", &stores[0]);
+    while database.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") != "1" {
+        tokio::task::yield_now().await;
+    }
+    write("quick", "a", &stores[1]);
+    write("other", "b", &stores[1]);
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        for next in stores[1].breadcrumbs().next_triggers(&project("p"), 10, at(5_000)).await.expect("readable") {
+            seen.push(next.trigger.breadcrumb.to_string());
+            let settlement = Settlement { trigger: next.trigger.number, answer: None, refused: None };
+            stores[1].breadcrumbs().settle(settlement).await.expect("a settlement");
+        }
+    }
+    assert_eq!(seen, ["other", "slow", "quick"], "other sessions wait for nothing");
+    assert!(writing.join_all().await.iter().all(Result::is_ok));
 }
 
 /// A trigger with a lower number must not appear in a queue after one with a higher number was handled.
@@ -162,16 +197,55 @@ async fn ended_records_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn damage_to_a_version_is_noticed() {
+async fn damage_to_a_version_is_noticed_when_it_is_read() {
     let database = postgres().database();
-    let store = &stores(&database, 1).await[0];
-    create(&**store, "r1", new("one", json!({})), &ann()).await.expect("new");
-    assert!(find(&**store, "r1", &ann().viewer).await.is_some());
+    let store = on_postgres(&database).await;
+    create(&store, "r1", new("one", json!({})), &ann()).await.expect("new");
     for damage in
         ["UPDATE baton.breadcrumb_versions SET record = replace(record, 'one', 'two')", "DELETE FROM baton.breadcrumb_versions"]
     {
         database.sql(damage);
         let read = store.breadcrumbs().find(&BreadcrumbId::new("r1"), &ann().viewer, at(3_000)).await;
         assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{damage}: {read:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_verification_finds_damage_to_records() {
+    let damage = [
+        ("UPDATE breadcrumb_versions SET record = replace(record, 'one', 'two') WHERE version = 2", "version 2 of breadcrumb r1"),
+        ("UPDATE breadcrumbs SET sensitivity = '\"low\"' WHERE id = 'r1'", "its row differs"),
+        ("DELETE FROM breadcrumb_versions WHERE version = 1", "lacks version 1"),
+        ("DELETE FROM breadcrumbs WHERE id = 'r1'", "2 rows of versions"),
+        ("DELETE FROM breadcrumb_words", "its tags and words are not filed"),
+        ("UPDATE breadcrumb_words SET tags = '{}'", "other tags are filed"),
+        ("UPDATE breadcrumb_keys SET version = 9", "1 rows of keys"),
+        ("UPDATE breadcrumb_vectors SET version = 1", "1 rows of vectors"),
+        ("UPDATE breadcrumb_vectors SET vector = '\\x00'", "1 rows of vectors"),
+        ("UPDATE breadcrumb_triggers SET waits = false", "trigger 1: its row differs"),
+    ];
+    for (statement, finding) in damage {
+        let database = postgres().database();
+        let store = on_postgres(&database).await;
+        let content = NewBreadcrumb { tags: vec!["t".into()], sensitivity: Sensitivity::Pii, ..new("one", json!({})) };
+        let keyed = Creation { key: Some("k".into()), ..creation("r1", content, &ann()) };
+        store.breadcrumbs().create(keyed).await.expect("new");
+        let next = BreadcrumbChange { description: Some("one".into()), ..BreadcrumbChange::default() };
+        change(&store, "r1", next, &ann()).await.expect("a change");
+        let request = NewBreadcrumb { schema_name: Some(REQUEST_SCHEMA.into()), ..new("Ask", json!({"tool": "echo"})) };
+        create(&store, "r2", request, &ann()).await.expect("a request");
+        let kind = VectorKind { model: "m".into(), dimensions: 1 };
+        let vector = RecordVector { id: "r2".into(), version: 1, vector: vec![1.0] };
+        store.breadcrumbs().keep_vectors(&kind, vec![vector]).await.expect("kept");
+        change(&store, "r2", BreadcrumbChange { title: Some("Ask again".into()), ..BreadcrumbChange::default() }, &ann())
+            .await
+            .expect("a change");
+        let vector = RecordVector { id: "r2".into(), version: 2, vector: vec![1.0] };
+        store.breadcrumbs().keep_vectors(&kind, vec![vector]).await.expect("kept");
+        let whole = store.verify().await.expect("readable");
+        assert_eq!((whole.findings, whole.breadcrumbs), (Vec::new(), 2));
+        database.sql(&format!("SET search_path = baton; {statement}"));
+        let findings = store.verify().await.expect("readable").findings;
+        assert!(findings.iter().any(|found| found.contains(finding)), "{statement}: {findings:?}");
     }
 }

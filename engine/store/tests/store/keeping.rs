@@ -15,13 +15,13 @@ fn naming(seq: u64, bytes: &[u8]) -> Arc<Recorded> {
     entry(seq, "0", &format!("look into \"{}\"", content(bytes).0))
 }
 
-fn ended(seq: u64, moment: u64) -> Arc<Recorded> {
+pub(crate) fn ended(seq: u64, moment: u64) -> Arc<Recorded> {
     let end = RunEnded { state: FinalState::Completed, status: CallStatus::Success, limit: None };
     Arc::new(Recorded { seq, decision: seq, at: at(moment), entry: Entry::RunEnded(end) })
 }
 
 /// Returns a run with a content of its own and one that all runs share. The run has ended at `end`, if given.
-async fn run_with(store: &dyn Store, name: &str, end: Option<u64>) -> RunId {
+pub(crate) async fn run_with(store: &dyn Store, name: &str, end: Option<u64>) -> RunId {
     let run = owned_run(store, name).await;
     let own = format!("own {name} ").repeat(2_000).into_bytes();
     let mut first = Batch { logged: vec![logged("analyst", "save", name)], ..batch(&run, 0, 0) };
@@ -34,13 +34,13 @@ async fn run_with(store: &dyn Store, name: &str, end: Option<u64>) -> RunId {
     run
 }
 
-async fn names(store: &dyn Store) -> Vec<String> {
+pub(crate) async fn names(store: &dyn Store) -> Vec<String> {
     let mut names: Vec<_> = store.runs().await.expect("readable").into_iter().map(|run| run.id.to_string()).collect();
     names.sort();
     names
 }
 
-async fn has_content(store: &dyn Store, bytes: &[u8]) -> bool {
+pub(crate) async fn has_content(store: &dyn Store, bytes: &[u8]) -> bool {
     store.content(content(bytes).0).await.expect("readable").is_some()
 }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use baton_breadcrumb::{AGENT_SCHEMA, Author, Handler, REQUEST_SCHEMA, TriggerState};
-use baton_store::{Creation, NewRun, NextTrigger, Settlement, Store, StoreError};
+use baton_store::{Batch, Creation, NewRun, NextTrigger, Retention, Settlement, Store, StoreError};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, NewBreadcrumb, Sensitivity, Verdict, Visibility};
 use baton_types::id::{BreadcrumbId, RunId};
 use serde_json::{Value, json};
 
 use crate::breadcrumbs::{agent, ann, change, create, creation, new, project};
-use crate::support::{at, batch, new_run, run_id};
+use crate::keeping::ended;
+use crate::support::{at, batch, entry, new_run, run_id};
 
 promises!(
     a_version_that_an_agent_waits_for_is_a_trigger,
@@ -24,6 +25,7 @@ promises!(
     a_chain_of_triggers_ends_at_its_depth,
     a_request_of_a_tool_triggers_once,
     a_listener_hears_of_a_trigger,
+    a_run_is_kept_until_its_trigger_is_answered,
 );
 
 /// Returns the record of an agent that is started by records with the tag `work`.
@@ -327,4 +329,19 @@ async fn a_listener_hears_of_a_trigger(store: Arc<dyn Store>) {
     create(&*store, "idle", tagged(&["leisure"]), &ann()).await.expect("a record");
     create(&*store, "r", tagged(&["work"]), &ann()).await.expect("a record");
     tokio::time::timeout(std::time::Duration::from_secs(10), announced.changed()).await.expect("in time").expect("open");
+}
+
+async fn a_run_is_kept_until_its_trigger_is_answered(store: Arc<dyn Store>) {
+    defined(&*store, "bot", json!({})).await;
+    create(&*store, "r", tagged(&["work"]), &ann()).await.expect("a record");
+    let number = next(&*store).await[0].trigger.number;
+    let first = Batch { entries: vec![entry(1, "0", "began"), ended(2, 5)], ..batch(&run_id("a"), 0, 0) };
+    store.begin(NewRun { trigger: Some(number), ..new_run("a", 1) }, "process 1", first).await.expect("a run");
+    let none = Retention { keep_newest: Some(0), ..Retention::default() };
+    assert!(store.collect(none.clone(), false).await.expect("a pass").runs.is_empty(), "its answer is not written yet");
+    settle(&*store, number, None).await;
+    assert_eq!(store.collect(none, false).await.expect("a pass").runs, [run_id("a")]);
+    let begun = begin(&*store, "late", number).await;
+    assert!(matches!(begun, Err(StoreError::Corrupt { .. })), "the trigger went with its run: {begun:?}");
+    assert!(store.verify().await.expect("readable").findings.is_empty());
 }

@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use baton_store::{Batch, Breadcrumbs, Due, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
+use baton_store::{
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, MemoryStore, NewRun, Retention, RunRecord, SqliteStore, Store, StoreError,
+    Verification,
+};
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
@@ -141,6 +144,14 @@ impl Store for Watched {
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.store.runs().await
+    }
+
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
+        self.store.collect(retention, dry_run).await
+    }
+
+    async fn verify(&self) -> Result<Verification, StoreError> {
+        self.store.verify().await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

@@ -5,8 +5,10 @@
 
 mod rows;
 mod search;
+mod verify;
 mod words;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,6 +27,8 @@ use crate::breadcrumbs::request::{Request, known, perform};
 use crate::breadcrumbs::{read, ticks, triggers};
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
 
+pub(super) use verify::verify;
+
 /// The tables of breadcrumbs.
 pub(super) const TABLES: &str = include_str!("../breadcrumbs.sql");
 
@@ -33,6 +37,21 @@ pub(super) const TABLES: &str = include_str!("../breadcrumbs.sql");
 /// Fails with [`StoreError::TriggerTaken`] if it is settled, or if another run handles it.
 pub(super) async fn start_trigger(client: &Client, trigger: u64, run: &RunId) -> Result<(), StoreError> {
     triggers::start(client, trigger, run).await
+}
+
+/// Returns the runs whose triggers are not settled.
+pub(super) async fn unanswered_runs(client: &Client) -> Result<HashSet<RunId>, StoreError> {
+    let statement = "SELECT run FROM baton.breadcrumb_triggers WHERE waits AND run IS NOT NULL";
+    let found = client.query_typed(statement, &[]).await?;
+    found.iter().map(|row| Ok(RunId::new(row.try_get::<_, &str>(0)?))).collect()
+}
+
+/// Removes the settled triggers whose runs were removed, and those that had none.
+pub(super) async fn forget_triggers(client: &Client) -> Result<(), StoreError> {
+    let statement = "DELETE FROM baton.breadcrumb_triggers AS t
+                     WHERE NOT t.waits AND NOT EXISTS (SELECT 1 FROM baton.runs WHERE id = t.run)";
+    client.execute_typed(statement, &[]).await?;
+    Ok(())
 }
 
 impl PostgresStore {

@@ -70,7 +70,8 @@ fn version_checksum(version: i64, text: &str) -> i64 {
     checksum_of(&(version, ContentHash::of(text.as_bytes()).as_bytes()))
 }
 
-fn trigger(row: &Row) -> Result<Trigger, StoreError> {
+/// Reads a trigger from its first two columns, number and text.
+pub(super) fn trigger(row: &Row) -> Result<Trigger, StoreError> {
     read_trigger(row.try_get(0)?, row.try_get(1)?)
 }
 

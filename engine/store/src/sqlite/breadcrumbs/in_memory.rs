@@ -1,5 +1,6 @@
 //! Breadcrumbs of a store in memory: the same rows, over a connection in memory that is opened with the first of them.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use crate::breadcrumbs::request::known;
 use crate::breadcrumbs::{read, ticks, triggers};
 use crate::inbox::Subscribers;
 use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES, VECTOR_TABLES};
-use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
+use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Verification, Written};
 
 /// The records, none at first.
 #[derive(Debug)]
@@ -52,6 +53,24 @@ impl InMemory {
     /// Lets `run`, which is about to begin, handle a trigger.
     pub(crate) fn start(&self, trigger: u64, run: &RunId) -> Result<(), StoreError> {
         self.within(|file| super::triggers::start(file, trigger, run))
+    }
+
+    /// Returns the runs whose triggers are not settled.
+    pub(crate) fn unanswered_runs(&self) -> Result<HashSet<RunId>, StoreError> {
+        self.within(|file| super::triggers::unanswered_runs(file))
+    }
+
+    /// Removes the settled triggers of runs that were removed.
+    pub(crate) fn forget_triggers(&self, runs: &[RunId]) -> Result<(), StoreError> {
+        self.within(|file| {
+            let mut delete = file.prepare_cached("DELETE FROM breadcrumb_triggers WHERE waits = 0 AND run = ?1")?;
+            runs.iter().try_for_each(|run| delete.execute([run.as_str()]).map(drop)).map_err(StoreError::from)
+        })
+    }
+
+    /// Counts the records, and adds what is wrong with them to the findings.
+    pub(crate) fn verify(&self, found: &mut Verification) -> Result<(), StoreError> {
+        self.within(|file| super::verify(file, found))
     }
 
     fn write(&self, request: &Request) -> Result<Written, StoreError> {

@@ -11,6 +11,7 @@ use super::rows::ready;
 use crate::StoreError;
 use crate::breadcrumbs::row::damaged;
 use crate::breadcrumbs::triggers::{self, read_trigger, trigger_body};
+use crate::breadcrumbs::verify::check_trigger;
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 
@@ -133,11 +134,8 @@ pub(super) fn verify(file: &Connection) -> Result<Vec<String>, StoreError> {
         match read(row) {
             Err(error) => findings.push(error.to_string()),
             Ok(trigger) => {
-                let columns = (row.get::<_, String>(3)?, row.get::<_, bool>(4)?, row.get::<_, Option<String>>(5)?, row.get(6)?);
-                let run: Option<String> = trigger.state.run().map(|run| run.as_str().to_owned());
-                if columns != (trigger.project.as_str().to_owned(), trigger.state.is_open(), trigger.queue(), run) {
-                    findings.push(format!("trigger {}: its row differs from its body", trigger.number));
-                }
+                let columns = (row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?);
+                findings.extend(check_trigger(&trigger, &columns).err().map(|error| error.to_string()));
             }
         }
     }

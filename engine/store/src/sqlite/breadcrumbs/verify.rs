@@ -2,11 +2,10 @@
 
 use rusqlite::Transaction;
 
-use super::rows::{COLUMNS, find, key_row, read, ready};
+use super::rows::{COLUMNS, key_row, read, ready};
 use super::{Totals, has_tables, vectors};
-use crate::breadcrumbs::read::definition_of;
 use crate::breadcrumbs::row::{BreadcrumbRow, damaged};
-use crate::breadcrumbs::rows::Rows as _;
+use crate::breadcrumbs::verify::check_record;
 use crate::{StoreError, Verification};
 
 /// Checks all rows of breadcrumbs.
@@ -48,23 +47,7 @@ pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification
 /// Checks one record; returns the numbers of its versions and of its tags.
 fn one(file: &Transaction<'_>, row: &BreadcrumbRow) -> Result<(u64, u64), StoreError> {
     let wrong = |what: &str| Err(damaged(format!("breadcrumb {}: {what}", row.id)));
-    if find(file, &row.id)?.is_none_or(|found| found.number != row.number) {
-        return wrong("it is not found by its id");
-    }
-    for version in 1..=row.version {
-        let read = ready(file.version(row, version))?.breadcrumb;
-        if read.version != version || read.id != row.id {
-            return wrong(&format!("version {version} is another"));
-        }
-    }
-    let newest = ready(file.newest(row))?.breadcrumb;
-    let definition = ready(definition_of(&**file, row))?;
-    if definition.as_ref().map(|(definition, _)| definition.schema()) != row.defines.as_deref()
-        || newest.visibility != row.visibility
-        || newest.sensitivity != row.sensitivity
-    {
-        return wrong("its row differs from its newest version");
-    }
+    let newest = ready(check_record(&**file, row))?;
     let mut filed = file.prepare_cached("SELECT 1 FROM breadcrumb_tags WHERE tag = ?1 AND breadcrumb = ?2")?;
     for tag in &newest.tags {
         if !filed.exists(rusqlite::params![tag, row.number])? {

@@ -1,5 +1,7 @@
 //! A store that ends with its process: for tests, for benchmarks, and for runs that need not be kept.
 
+mod collect;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +17,9 @@ use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
 use crate::sqlite::InMemory;
-use crate::{Batch, Breadcrumbs, Due, LoggedCall, NewRun, RunRecord, STATUS_CREATED, Store, StoreError};
+use crate::{
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, STATUS_CREATED, Store, StoreError, Verification,
+};
 
 /// Keeps everything in memory, with the meaning of the store on disk.
 #[derive(Debug)]
@@ -201,15 +205,7 @@ impl State {
         while self.keep.is_some_and(|keep| self.ended.len() > keep)
             && let Some(oldest) = self.ended.pop_front()
         {
-            self.created.retain(|run| *run != oldest);
-            for hash in self.runs.remove(&oldest).into_iter().flat_map(|run| run.contents) {
-                if let Some((_, named)) = self.contents.get_mut(&hash) {
-                    *named -= 1;
-                    if *named == 0 {
-                        self.contents.remove(&hash);
-                    }
-                }
-            }
+            self.forget(&oldest);
         }
     }
 }
@@ -293,6 +289,14 @@ impl Store for MemoryStore {
         // Stable, so runs of one moment stay in the order of their creation, newest first.
         records.sort_by_key(|record| std::cmp::Reverse(record.created));
         Ok(records)
+    }
+
+    async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
+        collect::collect(self, &retention, dry_run)
+    }
+
+    async fn verify(&self) -> Result<Verification, StoreError> {
+        collect::verify(self)
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
