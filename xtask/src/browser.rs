@@ -12,7 +12,7 @@ const PACKAGES: [&str; 2] = ["baton", "baton-tests"];
 /// Installs Chromium if there is no browser and `arguments` of `cargo test` may select a test that needs one. Without a browser these
 /// tests fail, and their messages name what is missing.
 pub(crate) fn install_if_missing(arguments: &[String]) {
-    if !may_need_browser(arguments) || is_installed() {
+    if !may_select(arguments, &PACKAGES) || is_installed() {
         return;
     }
     eprintln!("the tests of the browser tool need Chromium, which is installed now");
@@ -30,12 +30,12 @@ fn is_installed() -> bool {
     std::env::split_paths(&path).any(|folder| NAMES.iter().any(|name| Path::new(&folder).join(name).is_file()))
 }
 
-/// Whether `arguments` select all packages, or one whose tests start a browser.
-fn may_need_browser(arguments: &[String]) -> bool {
+/// Whether `arguments` of `cargo test` select all packages, or one of `wanted`.
+pub(crate) fn may_select(arguments: &[String], wanted: &[&str]) -> bool {
     let mut named = arguments.iter().zip(arguments.iter().skip(1)).filter(|(flag, _)| *flag == "-p" || *flag == "--package");
     let joined = arguments.iter().filter_map(|argument| argument.strip_prefix("--package="));
     let packages: Vec<&str> = named.by_ref().map(|(_, package)| package.as_str()).chain(joined).collect();
-    packages.is_empty() || packages.iter().any(|package| PACKAGES.contains(package))
+    packages.is_empty() || packages.iter().any(|package| wanted.contains(package))
 }
 
 #[cfg(test)]
@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn a_browser_is_needed_where_its_tests_may_run() {
-        let needs = |arguments: &[&str]| may_need_browser(&arguments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        let needs =
+            |arguments: &[&str]| may_select(&arguments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &PACKAGES);
         assert!(needs(&[]) && needs(&["browser"]) && needs(&["-p", "baton-tests"]) && needs(&["--package=baton"]));
         assert!(!needs(&["-p", "baton-store"]) && !needs(&["--package=baton-types", "name"]));
         assert!(needs(&["-p", "baton-store", "-p", "baton"]));

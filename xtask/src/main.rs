@@ -12,6 +12,7 @@ mod gen_docs;
 mod layers;
 mod peers;
 mod planted;
+mod postgres;
 mod project;
 mod prose;
 mod rules_page;

@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::browser;
 use crate::project::{cargo, run_cargo};
+use crate::{browser, postgres};
 
 /// Runs all tests, or those that `arguments` leave. Whether they pass or fail, the last line printed is `N passed, N failed`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 
 fn run_tests(arguments: &[String], sum: &mut Sum) -> anyhow::Result<()> {
     browser::install_if_missing(arguments);
+    postgres::install_if_missing(arguments);
     if arguments.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
         // Tests of the whole system start the program; cargo would build it only for tests of its own package.
         run_cargo(&["build", "--workspace", "--bins"])?;

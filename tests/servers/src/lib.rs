@@ -3,6 +3,8 @@
 //! Only tests depend on this crate. A server listens on a Unix socket in a folder of its own, which only the server's user and
 //! the superuser may enter.
 
+mod pooler;
 mod postgres;
 
+pub use pooler::Pooler;
 pub use postgres::{Database, Postgres};

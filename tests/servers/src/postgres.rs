@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The port in the name of the socket. Nothing listens on a network.
-const PORT: &str = "5432";
+pub(crate) const PORT: &str = "5432";
 
 /// Longest time until a server answers, also after a crash.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -59,15 +59,7 @@ impl Postgres {
         if let Some(user) = &user {
             std::os::unix::fs::chown(&folder, Some(user.id), Some(user.group)).expect("the folder can be given away");
         }
-        let as_user = |program: &Path| match &user {
-            None => Command::new(program),
-            Some(user) => {
-                let mut command = Command::new("setpriv");
-                command.args([format!("--reuid={}", user.id), format!("--regid={}", user.group), "--clear-groups".to_owned()]);
-                command.arg(program);
-                command
-            }
-        };
+        let as_user = |program: &Path| User::command(user.as_ref(), program);
         let initdb = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--data-checksums"];
         let made =
             as_user(&programs.join("initdb")).current_dir(&folder).arg("-D").arg(folder.join("data")).args(initdb).output();
@@ -187,6 +179,11 @@ impl Database<'_> {
         format!("postgres://postgres@{folder}:{PORT}/{}", self.name)
     }
 
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the server.
     pub fn server(&self) -> &Postgres {
         self.server
@@ -206,14 +203,23 @@ impl Drop for Database<'_> {
 }
 
 /// A user who runs the server in place of the superuser, whom PostgreSQL refuses.
-struct User {
-    id: u32,
-    group: u32,
+pub(crate) struct User {
+    pub(crate) id: u32,
+    pub(crate) group: u32,
 }
 
 impl User {
+    /// Returns a command of `program` for `user`, or for the user of this process.
+    pub(crate) fn command(user: Option<&Self>, program: &Path) -> Command {
+        let Some(user) = user else { return Command::new(program) };
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={}", user.id), format!("--regid={}", user.group), "--clear-groups".to_owned()]);
+        command.arg(program);
+        command
+    }
+
     /// Returns the user `postgres`, else `nobody`; `None` if this process is not the superuser's.
-    fn unprivileged() -> Option<Self> {
+    pub(crate) fn unprivileged() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
         }

@@ -29,6 +29,7 @@ mod outages;
 mod outputs;
 mod persons;
 mod pinned;
+mod postgres;
 mod projects;
 mod recordings;
 mod reports;

@@ -1,0 +1,114 @@
+//! The program with a store in PostgreSQL: the same commands, and the same results as with a file.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use baton_servers::{Database, Postgres};
+use serde_json::json;
+
+use crate::support::{Folder, Ran};
+
+/// A folder whose commands use a database.
+struct Shared<'a> {
+    folder: Folder,
+    database: Database<'a>,
+}
+
+impl Shared<'_> {
+    fn new() -> Self {
+        Self { folder: Folder::new(), database: Postgres::shared().database() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = self.folder.command(arguments);
+        command.env("BATON_STORE", self.database.address());
+        command
+    }
+
+    fn baton(&self, arguments: &[&str]) -> Ran {
+        Ran::from(self.command(arguments).output().unwrap())
+    }
+}
+
+/// Returns the folder of an example.
+fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_killed_run_is_resumed_from_the_database() {
+    let shared = Shared::new();
+    let (job, begun) = (example("q3-sales"), Instant::now());
+    let written = "SELECT coalesce(max(last_seq), 0) FROM baton.runs WHERE status = 'running'";
+    loop {
+        assert!(begun.elapsed() < Duration::from_secs(120), "every run ended before it was killed");
+        let mut run = shared.command(&["run", &job]);
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let killed = loop {
+            if run.try_wait().unwrap().is_some() {
+                break false;
+            }
+            let is_there = shared.database.sql("SELECT to_regclass('baton.runs') IS NOT NULL") == "t";
+            if is_there && shared.database.sql(written).parse::<u64>().unwrap() >= 5 {
+                run.kill().unwrap();
+                run.wait().unwrap();
+                break shared.database.sql("SELECT count(*) FROM baton.runs WHERE status = 'running'") == "1";
+            }
+        };
+        if killed {
+            break;
+        }
+    }
+    // Nobody takes the run before the lease of the killed process has ended.
+    let resumed = loop {
+        let ran = shared.baton(&["resume", "@last", "--output", "json"]);
+        if ran.code == 0 {
+            break ran.json();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(180), "{}", ran.stderr);
+        std::thread::sleep(Duration::from_millis(500));
+    };
+    assert_eq!(resumed["result"]["figures_checked"], json!(true), "{resumed}");
+    shared.baton(&["verify", "@last"]).exits(0);
+    shared.baton(&["verify"]).exits(0).says("whole");
+    shared.baton(&["replay", "@last"]).exits(0);
+    let documents = shared.baton(&["doc", "ls", "@last", "--output", "json"]).exits(0).json();
+    assert_eq!(documents.as_array().unwrap().len(), 3, "{documents}");
+    assert!(!shared.folder.path().join(".baton").exists(), "nothing is kept in the project");
+}
+
+#[test]
+fn commands_use_the_database_like_a_file() {
+    let shared = Shared::new();
+    shared.folder.asking_job();
+    shared.folder.echo_job();
+    shared.baton(&["ps"]).exits(6).tells("there is no store");
+    shared.baton(&["run", "asking", "--no-input"]).exits(3);
+    shared.baton(&["answer", "@last", "units"]).exits(0);
+    shared.baton(&["show", "@last"]).exits(0).says("units");
+    shared.baton(&["run", "echoing"]).exits(0);
+    shared.baton(&["fork", "@last", "--at", "2"]).exits(0);
+    let runs = shared.baton(&["ps", "--output", "json"]).exits(0).json();
+    assert_eq!(runs.as_array().unwrap().len(), 3, "{runs}");
+    let doctor = shared.baton(&["doctor"]);
+    assert!(doctor.stdout.contains("3 runs"), "{doctor:?}");
+    shared.baton(&["gc", "--keep", "0"]).exits(0).says("removed 3 runs");
+    shared.baton(&["ps"]).exits(0).tells("no runs yet");
+}
+
+#[test]
+fn a_database_that_cannot_be_reached_is_named_without_its_password() {
+    let folder = Folder::new();
+    folder.echo_job();
+    for command in [&["ps"][..], &["run", "echoing"], &["verify"], &["doctor"], &["gc"]] {
+        let address = "postgres://ann:sesame@127.0.0.1:1/runs?connect_timeout=2";
+        let ran = folder.baton(&[&["--store", address], command].concat());
+        assert_ne!(ran.code, 0, "{ran:?}");
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(all.contains("postgres://127.0.0.1:1/runs cannot be reached"), "{all}");
+        assert!(!all.contains("sesame"), "{all}");
+    }
+    let ran = folder.baton(&["--store", "mysql://ann:sesame@one/runs", "ps"]).exits(2).tells("no store for mysql://");
+    assert!(!ran.stderr.contains("sesame"), "{ran:?}");
+}
