@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_breadcrumb::{Handler, REQUEST_SCHEMA, SCHEDULE_SCHEMA};
-use baton_servers::Database;
-use baton_store::{Creation, Settlement, Store, StoreError};
+use baton_servers::{Database, Pooler, Postgres};
+use baton_store::{Creation, PostgresStore, Settlement, Store, StoreError, Update};
 use baton_types::breadcrumb::{
     BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, RecordVector, Sensitivity, TtlConfig, VectorKind,
 };
@@ -194,6 +194,111 @@ async fn ended_records_leave_nothing_behind() {
     for table in ["breadcrumb_keys", "breadcrumb_vectors", "breadcrumb_ticks"] {
         assert_eq!(database.sql(&format!("SELECT count(*) FROM baton.{table}")), "0", "{table}");
     }
+}
+
+/// Repeats writes with keys whose result is not known, as callers do.
+async fn until_known<T, F: Future<Output = Result<T, StoreError>>>(write: impl Fn() -> F) -> T {
+    loop {
+        match write().await {
+            Err(StoreError::CommitUnknown { .. } | StoreError::Unreachable { .. }) => tokio::task::yield_now().await,
+            done => return done.expect("a write"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn writes_with_keys_happen_once_while_the_server_is_killed() {
+    let (writers, each) = (4, 60);
+    let server = Postgres::start(&[]);
+    let database = server.database();
+    let stores = stores(&database, 2).await;
+    create(&*stores[0], "bot", definition("bot", json!({})), &ann()).await.expect("a definition");
+    create(&*stores[0], "shared", new("shared", json!({})), &ann()).await.expect("a record");
+    let (done, mut progress) = tokio::sync::mpsc::unbounded_channel();
+    let mut writing = JoinSet::new();
+    for writer in 0..writers {
+        let (store, done) = (Arc::clone(&stores[writer % 2]), done.clone());
+        writing.spawn(async move {
+            for n in 1..=each {
+                let merge =
+                    BreadcrumbChange { merge: Some(json!({format!("w{writer}"): n}).into()), ..BreadcrumbChange::default() };
+                let update = Update {
+                    id: BreadcrumbId::new("shared"),
+                    change: merge,
+                    expected: None,
+                    by: agent("author"),
+                    key: Some(format!("change {writer} {n}")),
+                    at: at(2_000),
+                };
+                until_known(|| store.breadcrumbs().change(update.clone())).await;
+                let content = NewBreadcrumb { tags: vec!["work".into()], ..new("Work", json!({})) };
+                let keyed = Creation {
+                    key: Some(format!("creation {writer} {n}")),
+                    ..creation(&format!("r{writer}-{n}"), content, &ann())
+                };
+                until_known(|| store.breadcrumbs().create(keyed.clone())).await;
+                done.send(()).expect("somebody counts");
+            }
+        });
+    }
+    drop(done);
+    let (mut count, mut kills) = (0, 0);
+    while progress.recv().await.is_some() {
+        count += 1;
+        if count % 60 == 30 {
+            kills += 1;
+            tokio::task::block_in_place(|| {
+                server.kill();
+                server.start_again();
+            });
+        }
+    }
+    writing.join_all().await;
+    assert_eq!((count, kills), (writers * each, 4));
+    let expected = 1 + (writers * each) as u64;
+    let history = stores[0].breadcrumbs().history(&BreadcrumbId::new("shared"), &ann().viewer, 9_999, at(3_000)).await;
+    let history = history.expect("readable");
+    assert_eq!((history.len() as u64, history[0].breadcrumb.version), (expected, expected));
+    let context = history[0].breadcrumb.context.value();
+    assert!((0..writers).all(|writer| context[format!("w{writer}")] == each), "{context}");
+    let next = stores[0].breadcrumbs().next_triggers(&project("p"), 9_999, at(5_000)).await.expect("readable");
+    assert_eq!(next.len(), writers * each, "one trigger for each record");
+    assert_eq!(stores[0].verify().await.expect("readable").findings, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn breadcrumbs_work_through_a_pooler_that_shares_connections_between_transactions() {
+    let database = postgres().database();
+    let pooler = Pooler::start(&database, 3);
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::connect(&pooler.address(&database)).await.expect("a store"));
+    create(&*store, "bot", definition("bot", json!({})), &ann()).await.expect("a definition");
+    let mut writing = JoinSet::new();
+    for writer in 0..16 {
+        let store = Arc::clone(&store);
+        writing.spawn(async move {
+            for n in 0..10 {
+                let tags = vec!["work".to_owned(), "session:a".to_owned()];
+                let content = NewBreadcrumb { tags, ..new(&format!("Work {n}"), json!({})) };
+                // Two writers with each key.
+                let id = format!("r{}-{n}", writer / 2);
+                let keyed = Creation { key: Some(id.clone()), ..creation(&id, content, &ann()) };
+                store.breadcrumbs().create(keyed).await.expect("one record for both");
+                let words = BreadcrumbQuery { words: Some(n.to_string()), limit: 99, ..BreadcrumbQuery::default() };
+                let found = store.breadcrumbs().search(&words, &agent("reader").viewer, at(3_000)).await.expect("readable");
+                assert!(found.breadcrumbs.iter().any(|record| record.id.as_str() == id));
+            }
+        });
+    }
+    writing.join_all().await;
+    for handled in 0..=80 {
+        let next = store.breadcrumbs().next_triggers(&project("p"), 99, at(5_000)).await.expect("readable");
+        assert_eq!(next.len(), usize::from(handled < 80), "{handled}");
+        for next in next {
+            let settlement = Settlement { trigger: next.trigger.number, answer: None, refused: None };
+            store.breadcrumbs().settle(settlement).await.expect("a settlement");
+        }
+    }
+    assert_eq!(store.verify().await.expect("readable").findings, Vec::<String>::new());
 }
 
 #[tokio::test]
