@@ -28,7 +28,6 @@ const TRIGGERS: &str = "triggers";
 const PROBE: &str = "probe ";
 
 /// Notifies other processes of a new trigger when its transaction commits. Commits with notifications wait for each other.
-#[allow(dead_code, reason = "breadcrumbs use it")]
 pub(super) const NOTIFY_TRIGGERS: &str = "SELECT pg_notify('baton', 'triggers')";
 
 /// Time between two readings of all inboxes while no notifications come.

@@ -50,6 +50,7 @@ pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
 
 pub(crate) use breadcrumbs::InMemory;
+pub(crate) use records::checksum_of;
 
 /// Keeps runs in one SQLite file: durable when a write returns, readable meanwhile, shared by processes.
 ///

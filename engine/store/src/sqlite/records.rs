@@ -14,7 +14,7 @@ use crate::rows::{WHOLE_RUN, first_eight, root_link};
 use crate::{RunRecord, StoreError};
 
 /// Returns the checksum of a row: part of a hash over all its values.
-pub(super) fn checksum_of(row: &impl Serialize) -> i64 {
+pub(crate) fn checksum_of(row: &impl Serialize) -> i64 {
     let text = serde_json::to_vec(row).expect("numbers and texts serialise");
     first_eight(ContentHash::of(&text))
 }

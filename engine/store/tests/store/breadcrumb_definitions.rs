@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::breadcrumbs::{agent, ann, change, create, new, project, refusal, verdict};
 use crate::support::at;
 
-promises_without_postgres!(
+promises!(
     a_definition_checks_contexts_and_sets_ends,
     a_definition_of_an_agent_counts_once_it_is_approved,
     no_change_of_an_agent_switches_a_definition_off,

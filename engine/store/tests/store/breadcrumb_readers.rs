@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::breadcrumbs::{ann, change, create, find, new, project, refusal, verdict, words};
 use crate::support::at;
 
-promises_without_postgres!(everyone_sees_what_the_matrix_allows);
+promises!(everyone_sees_what_the_matrix_allows);
 
 /// Tries the whole matrix: every reader with every visibility and sensitivity.
 async fn everyone_sees_what_the_matrix_allows(store: Arc<dyn Store>) {

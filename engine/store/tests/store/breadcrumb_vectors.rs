@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::breadcrumbs::{agent, ann, change, create, new, project, words};
 use crate::support::{OnDisk, at};
 
-promises_without_postgres!(
+promises!(
     neighbours_come_before_records_found_by_words,
     a_vector_counts_for_its_version_model_and_dimensions,
     only_readers_find_a_record_by_its_vector,

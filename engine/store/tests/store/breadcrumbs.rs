@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::at;
 
-promises_without_postgres!(
+promises!(
     a_record_has_every_field_and_comes_back_as_it_was_written,
     a_key_creates_one_record_and_belongs_to_one_write,
     a_keyed_change_happens_once,
@@ -34,6 +34,8 @@ promises_without_postgres!(
     hostile_records_are_refused_with_the_bound,
     a_search_ranks_by_words_and_filters_by_tags_and_schema,
     words_of_a_search_are_never_operators,
+    names_that_no_record_can_have_find_nothing,
+    a_word_with_other_characters_in_it_is_a_phrase,
     eight_writers_lose_no_update,
 );
 
@@ -498,6 +500,46 @@ async fn a_search_ranks_by_words_and_filters_by_tags_and_schema(store: Arc<dyn S
     change(&*store, "d", next, &ann()).await.expect("a change");
     assert_eq!(titles(&*store, words("lasagne"), &viewer).await, ["Recipes"]);
     assert!(titles(&*store, words("soup"), &viewer).await.is_empty());
+}
+
+async fn names_that_no_record_can_have_find_nothing(store: Arc<dyn Store>) {
+    create(&*store, "r1", new("alpha", json!({"text": "nul \0 byte"})), &ann()).await.expect("new");
+    assert!(find(&*store, "r1\0", &ann().viewer).await.is_none());
+    assert!(store.breadcrumbs().ids("r\0", &ann().viewer, 9, at(3_000)).await.expect("readable").is_empty());
+    let none = BreadcrumbQuery::default;
+    for query in [
+        BreadcrumbQuery { tags: vec!["\0".into()], limit: 9, ..none() },
+        BreadcrumbQuery { schema_name: Some("note.v1\0".into()), limit: 9, ..none() },
+        words("\u{300}x"),
+    ] {
+        assert!(titles(&*store, query.clone(), &ann().viewer).await.is_empty(), "{query:?}");
+    }
+    assert!(store.breadcrumbs().definition("note.v1\0", &project("p"), at(3_000)).await.expect("readable").is_none());
+    assert_eq!(titles(&*store, words("nul"), &ann().viewer).await, ["alpha"]);
+}
+
+async fn a_word_with_other_characters_in_it_is_a_phrase(store: Arc<dyn Store>) {
+    let records = [
+        ("a", "Send it by e-mail, please"),
+        ("b", "The mail of E. Smith"),
+        ("c", "Version 1.50 of https://example.org/guide"),
+        ("d", "50 guides for example"),
+    ];
+    for (id, text) in records {
+        create(&*store, id, new(&format!("record {id}"), json!({"text": text})), &ann()).await.expect("new");
+    }
+    for (word, expected) in [
+        ("e-mail", "a"),
+        ("E/MAIL!", "a"),
+        ("1.50", "c"),
+        ("-1.50", "c"),
+        ("example.org", "c"),
+        ("org/guide", "c"),
+        ("https://example.org/guide?", "c"),
+        ("guide", "c"),
+    ] {
+        assert_eq!(titles(&*store, words(word), &ann().viewer).await, [format!("record {expected}")], "{word}");
+    }
 }
 
 async fn words_of_a_search_are_never_operators(store: Arc<dyn Store>) {

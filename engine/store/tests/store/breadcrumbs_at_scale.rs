@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_breadcrumb::BreadcrumbError;
-use baton_store::{Creation, MemoryStore, SqliteStore, Store, StoreError, Update};
+use baton_store::{Creation, SqliteStore, Store, StoreError, Update};
 use baton_types::breadcrumb::{
     Breadcrumb, BreadcrumbChange, BreadcrumbQuery, Centre, NewBreadcrumb, RecordVector, Sensitivity, Unembedded, VectorKind,
     Visibility,
@@ -15,6 +15,15 @@ use tokio::task::JoinSet;
 
 use crate::breadcrumbs::{agent, ann, change, create, creation, find, new, titles, words};
 use crate::support::{OnDisk, at};
+
+promises!(
+    expected_versions_let_one_of_several_writers_win,
+    two_thousand_records_are_searched_right,
+    random_writes_do_what_a_simple_model_expects,
+    one_of_several_writers_with_one_key_creates_the_record,
+    one_of_several_writers_of_one_id_creates_the_record,
+    a_word_at_the_end_of_the_largest_context_is_found,
+);
 
 const WRITERS: u64 = 8;
 const UPDATES: u64 = 1_000;
@@ -58,9 +67,7 @@ async fn eight_writers_in_four_openings_of_a_file_lose_no_update() {
     drop(folder);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn expected_versions_let_one_of_several_writers_win() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+async fn expected_versions_let_one_of_several_writers_win(store: Arc<dyn Store>) {
     create(&*store, "r1", new("counter", json!({"n": 0})), &ann()).await.expect("new");
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
@@ -88,7 +95,65 @@ async fn expected_versions_let_one_of_several_writers_win() {
     assert_eq!((record.context.value(), record.version), (json!({"n": 800}), 801));
 }
 
-/// The number of records.
+async fn one_of_several_writers_with_one_key_creates_the_record(store: Arc<dyn Store>) {
+    for round in 0..20 {
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
+            let store = Arc::clone(&store);
+            let content = new(&format!("round {round}"), json!({}));
+            let creation =
+                Creation { key: Some(format!("key {round}")), ..creation(&format!("r{round}-{writer}"), content, &ann()) };
+            writers.spawn(async move { store.breadcrumbs().create(creation).await.expect("one record for all") });
+        }
+        let written = writers.join_all().await;
+        assert_eq!(written.iter().filter(|written| !written.repeated).count(), 1);
+        assert!(written.iter().all(|each| each.breadcrumb == written[0].breadcrumb));
+        let ids = store.breadcrumbs().ids(&format!("r{round}-"), &ann().viewer, 99, at(3_000)).await.expect("readable");
+        assert_eq!(ids, [written[0].breadcrumb.id.clone()]);
+    }
+}
+
+async fn one_of_several_writers_of_one_id_creates_the_record(store: Arc<dyn Store>) {
+    for round in 0..20 {
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
+            let store = Arc::clone(&store);
+            writers.spawn(async move {
+                create(&*store, &format!("r{round}"), new(&format!("writer {writer}"), json!({})), &ann()).await
+            });
+        }
+        let (made, refused): (Vec<_>, Vec<_>) = writers.join_all().await.into_iter().partition(Result::is_ok);
+        assert_eq!(made.len(), 1);
+        let is_conflict =
+            |refused: &Result<_, _>| matches!(refused, Err(StoreError::Breadcrumb(BreadcrumbError::KeyConflict(_))));
+        assert!(refused.iter().all(is_conflict), "{refused:?}");
+        assert_eq!(
+            find(&*store, &format!("r{round}"), &ann().viewer).await.map(Ok::<_, ()>),
+            made[0].as_ref().ok().cloned().map(Ok)
+        );
+    }
+}
+
+async fn a_word_at_the_end_of_the_largest_context_is_found(store: Arc<dyn Store>) {
+    // All words differ, so that no index has room to spare.
+    let mut text: String = (0..)
+        .map(|n| format!("w{n:x} "))
+        .take_while({
+            let mut bytes = 0;
+            move |word| {
+                bytes += word.len();
+                bytes < (1 << 20) - 100
+            }
+        })
+        .collect();
+    text.push_str("needle");
+    create(&*store, "large", new("large", json!(text)), &ann()).await.expect("a large record");
+    for (word, found) in [("w0", 1), ("w1ffff", 1), ("needle", 1), ("absent", 0)] {
+        assert_eq!(titles(&*store, words(word), &ann().viewer).await.len(), found, "{word}");
+    }
+}
+
+/// The number of records on a disk.
 const RECORDS: usize = 20_000;
 
 fn text_of(n: usize) -> String {
@@ -100,8 +165,19 @@ fn text_of(n: usize) -> String {
 async fn twenty_thousand_records_are_searched_right() {
     let on_disk = OnDisk::new();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(on_disk.store.path()).expect("the same store"));
+    searched_right(store, RECORDS).await;
+    let report = on_disk.store.verify().await.expect("readable");
+    assert_eq!((report.findings, report.breadcrumbs), (Vec::new(), RECORDS as u64));
+}
+
+async fn two_thousand_records_are_searched_right(store: Arc<dyn Store>) {
+    searched_right(store, 2_000).await;
+}
+
+/// Writes records and compares the results of searches with the texts.
+async fn searched_right(store: Arc<dyn Store>, records: usize) {
     let mut writers = JoinSet::new();
-    for n in 0..RECORDS {
+    for n in 0..records {
         let store = Arc::clone(&store);
         writers.spawn(async move {
             let mut content = new(&format!("Record {n}"), json!({"text": text_of(n)}));
@@ -117,19 +193,19 @@ async fn twenty_thousand_records_are_searched_right() {
     let other = agent("other").viewer;
     let expect = |word: &str, tag: Option<usize>, is_owner: bool| -> Vec<usize> {
         let has = |n: &usize| text_of(*n).split(' ').any(|found| found == word) && tag.is_none_or(|tag| n % 10 == tag);
-        (0..RECORDS).filter(has).filter(|n| is_owner || n % 3 != 0).collect()
+        (0..records).filter(has).filter(|n| is_owner || n % 3 != 0).collect()
     };
     for (word, tag) in [
         ("heliotrope", None),
         ("group42", None),
         ("group42", Some(2)),
         ("colour3", Some(4)),
-        ("number19999", None),
+        ("number1999", None),
         ("nothing", None),
     ] {
         for (viewer, is_owner) in [(&agent("bot").viewer, true), (&other, false)] {
             let tags = tag.iter().map(|tag| format!("mod:{tag}")).collect();
-            let query = BreadcrumbQuery { tags, limit: RECORDS, ..words(word) };
+            let query = BreadcrumbQuery { tags, limit: records, ..words(word) };
             let found = store.breadcrumbs().search(&query, viewer, at(3_000)).await.expect("readable");
             let mut ids: Vec<usize> =
                 found.breadcrumbs.iter().filter_map(|record| record.id.as_str()[1..].parse().ok()).collect();
@@ -138,8 +214,6 @@ async fn twenty_thousand_records_are_searched_right() {
             assert_eq!(found.total as usize, ids.len());
         }
     }
-    let report = on_disk.store.verify().await.expect("readable");
-    assert_eq!((report.findings, report.breadcrumbs), (Vec::new(), RECORDS as u64));
 }
 
 /// Takes from a file what the formats after `format` added.
@@ -247,24 +321,24 @@ struct Expected {
     keys: BTreeMap<String, (String, u64)>,
 }
 
-#[tokio::test]
-async fn random_writes_do_what_a_simple_model_expects() {
-    for seed in 0..20 {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+async fn random_writes_do_what_a_simple_model_expects(store: Arc<dyn Store>) {
+    for seed in 0..10 {
+        // Each seed has records, keys and tags of its own.
         let (mut dice, mut expected) = (Dice(seed), Expected::default());
+        let scoped = |key: &Option<String>| key.as_ref().map(|key| format!("{seed} {key}"));
         for step in 0..200 {
             let key = (dice.below(3) == 0).then(|| format!("k{}", dice.below(40)));
             // The same key always comes with the same write.
             let choice = key.as_ref().map_or_else(|| dice.below(1_000), |key| key[1..].parse().expect("a number"));
-            let id = format!("r{}", choice % 7);
+            let id = format!("{seed}r{}", choice % 7);
             let known = key.as_ref().and_then(|key| expected.keys.get(key)).cloned();
             let what = format!("seed {seed}, step {step}, {id}, {key:?}");
             if choice % 5 == 0 {
                 let content =
-                    NewBreadcrumb { tags: vec![format!("t{}", choice % 3)], ..new(&format!("title{choice}"), json!({})) };
-                let fresh = key.as_ref().map_or_else(|| id.clone(), |key| format!("of-{key}"));
+                    NewBreadcrumb { tags: vec![format!("{seed}t{}", choice % 3)], ..new(&format!("title{choice}"), json!({})) };
+                let fresh = key.as_ref().map_or_else(|| id.clone(), |key| format!("{seed}of-{key}"));
                 let written =
-                    store.breadcrumbs().create(Creation { key: key.clone(), ..creation(&fresh, content, &ann()) }).await;
+                    store.breadcrumbs().create(Creation { key: scoped(&key), ..creation(&fresh, content, &ann()) }).await;
                 if let Some((_, version)) = known {
                     let written = written.expect("a repetition");
                     assert!(written.repeated && written.breadcrumb.version == version, "{what}");
@@ -272,15 +346,17 @@ async fn random_writes_do_what_a_simple_model_expects() {
                     assert!(written.is_err(), "{what}: the id is taken");
                 } else {
                     assert_eq!(written.expect("a new record").breadcrumb.version, 1, "{what}");
-                    expected.records.insert(fresh.clone(), (1, BTreeSet::from([format!("t{}", choice % 3)]), BTreeMap::new()));
+                    expected
+                        .records
+                        .insert(fresh.clone(), (1, BTreeSet::from([format!("{seed}t{}", choice % 3)]), BTreeMap::new()));
                     expected.keys.extend(key.map(|key| (key, (fresh, 1))));
                 }
                 continue;
             }
             let change = BreadcrumbChange {
                 merge: Some(json!({format!("f{}", choice % 4): choice}).into()),
-                add_tags: vec![format!("t{}", choice % 6)],
-                remove_tags: vec![format!("t{}", choice % 4)],
+                add_tags: vec![format!("{seed}t{}", choice % 6)],
+                remove_tags: vec![format!("{seed}t{}", choice % 4)],
                 ..BreadcrumbChange::default()
             };
             let wanted = (choice % 3 == 0).then_some(choice % 4);
@@ -289,7 +365,7 @@ async fn random_writes_do_what_a_simple_model_expects() {
                 change,
                 expected: wanted,
                 by: ann(),
-                key: key.clone(),
+                key: scoped(&key),
                 at: at(2_000),
             };
             let written = store.breadcrumbs().change(update).await;
@@ -305,8 +381,8 @@ async fn random_writes_do_what_a_simple_model_expects() {
                 }
                 (None, Some((version, tags, context))) => {
                     *version += 1;
-                    tags.insert(format!("t{}", choice % 6));
-                    tags.remove(&format!("t{}", choice % 4));
+                    tags.insert(format!("{seed}t{}", choice % 6));
+                    tags.remove(&format!("{seed}t{}", choice % 4));
                     context.insert(format!("f{}", choice % 4), choice);
                     assert_eq!(written.expect("a change").breadcrumb.version, *version, "{what}");
                     expected.keys.extend(key.map(|key| (key, (id, *version))));
@@ -320,7 +396,7 @@ async fn random_writes_do_what_a_simple_model_expects() {
             let history = store.breadcrumbs().history(&record.id, &ann().viewer, usize::MAX, at(3_000)).await.expect("readable");
             assert_eq!(history.len() as u64, *version, "seed {seed}, {id}");
         }
-        for tag in (0..6).map(|tag| format!("t{tag}")) {
+        for tag in (0..6).map(|tag| format!("{seed}t{tag}")) {
             let query = BreadcrumbQuery { tags: vec![tag.clone()], limit: 1_000, ..BreadcrumbQuery::default() };
             let with_tag = expected.records.values().filter(|(_, tags, _)| tags.contains(&tag)).count();
             assert_eq!(titles(&*store, query, &ann().viewer).await.len(), with_tag, "seed {seed}, {tag}");

@@ -1,7 +1,7 @@
 //! Tests of a promise on every store.
 
-/// Makes of each promise a test with the store in memory and one with the store on disk.
-macro_rules! promises_without_postgres {
+/// Makes of each promise a test with the store in memory, one with the store on disk and one with the store in PostgreSQL.
+macro_rules! promises {
     ($($name:ident),* $(,)?) => {
         mod in_memory {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -17,13 +17,6 @@ macro_rules! promises_without_postgres {
                 drop(folder);
             })*
         }
-    };
-}
-
-/// Makes of each promise a test with every store.
-macro_rules! promises {
-    ($($name:ident),* $(,)?) => {
-        promises_without_postgres!($($name),*);
         mod on_postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
             async fn $name() {

@@ -15,7 +15,7 @@ fn naming(seq: u64, bytes: &[u8]) -> Arc<Recorded> {
     entry(seq, "0", &format!("look into \"{}\"", content(bytes).0))
 }
 
-fn ended(seq: u64, moment: u64) -> Arc<Recorded> {
+pub(crate) fn ended(seq: u64, moment: u64) -> Arc<Recorded> {
     let end = RunEnded { state: FinalState::Completed, status: CallStatus::Success, limit: None };
     Arc::new(Recorded { seq, decision: seq, at: at(moment), entry: Entry::RunEnded(end) })
 }

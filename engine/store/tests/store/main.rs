@@ -8,6 +8,7 @@ mod breadcrumb_readers;
 mod breadcrumb_vectors;
 mod breadcrumbs;
 mod breadcrumbs_at_scale;
+mod breadcrumbs_on_postgres;
 mod disk;
 mod group_commit;
 mod keeping;

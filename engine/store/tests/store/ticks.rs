@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::breadcrumbs::{agent, ann, change, create, creation, new, project, verdict};
 
-promises_without_postgres!(
+promises!(
     a_tick_is_a_record_that_ends,
     each_tick_is_published_once_by_any_number_of_processes,
     a_schedule_that_changes_begins_anew,

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use baton_breadcrumb::{AGENT_SCHEMA, Author, Handler, REQUEST_SCHEMA, TriggerState};
-use baton_store::{Creation, NewRun, NextTrigger, Settlement, Store, StoreError};
+use baton_store::{Batch, Creation, NewRun, NextTrigger, Retention, Settlement, Store, StoreError};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, NewBreadcrumb, Sensitivity, Verdict, Visibility};
 use baton_types::id::{BreadcrumbId, RunId};
 use serde_json::{Value, json};
 
 use crate::breadcrumbs::{agent, ann, change, create, creation, new, project};
-use crate::support::{at, batch, new_run, run_id};
+use crate::keeping::ended;
+use crate::support::{at, batch, entry, new_run, run_id};
 
-promises_without_postgres!(
+promises!(
     a_version_that_an_agent_waits_for_is_a_trigger,
     a_change_triggers_only_what_the_version_before_did_not,
     only_a_definition_that_a_person_wrote_or_approved_counts,
@@ -24,10 +25,11 @@ promises_without_postgres!(
     a_chain_of_triggers_ends_at_its_depth,
     a_request_of_a_tool_triggers_once,
     a_listener_hears_of_a_trigger,
+    a_run_is_kept_until_its_trigger_is_answered,
 );
 
 /// Returns the record of an agent that is started by records with the tag `work`.
-fn definition(id: &str, more: Value) -> NewBreadcrumb {
+pub(crate) fn definition(id: &str, more: Value) -> NewBreadcrumb {
     let mut context = json!({
         "agent_id": id, "model": "m", "system_prompt": "Work.",
         "subscriptions": {"selectors": [{"any_tags": ["work", "toil"]}]},
@@ -79,7 +81,7 @@ async fn settle_all(store: &dyn Store) {
 }
 
 /// Begins a run that handles a trigger.
-async fn begin(store: &dyn Store, name: &str, trigger: u64) -> Result<(), StoreError> {
+pub(crate) async fn begin(store: &dyn Store, name: &str, trigger: u64) -> Result<(), StoreError> {
     let run = NewRun { trigger: Some(trigger), ..new_run(name, 1) };
     store.begin(run, "process 1", batch(&run_id(name), 0, 1)).await
 }
@@ -327,4 +329,19 @@ async fn a_listener_hears_of_a_trigger(store: Arc<dyn Store>) {
     create(&*store, "idle", tagged(&["leisure"]), &ann()).await.expect("a record");
     create(&*store, "r", tagged(&["work"]), &ann()).await.expect("a record");
     tokio::time::timeout(std::time::Duration::from_secs(10), announced.changed()).await.expect("in time").expect("open");
+}
+
+async fn a_run_is_kept_until_its_trigger_is_answered(store: Arc<dyn Store>) {
+    defined(&*store, "bot", json!({})).await;
+    create(&*store, "r", tagged(&["work"]), &ann()).await.expect("a record");
+    let number = next(&*store).await[0].trigger.number;
+    let first = Batch { entries: vec![entry(1, "0", "began"), ended(2, 5)], ..batch(&run_id("a"), 0, 0) };
+    store.begin(NewRun { trigger: Some(number), ..new_run("a", 1) }, "process 1", first).await.expect("a run");
+    let none = Retention { keep_newest: Some(0), ..Retention::default() };
+    assert!(store.collect(none.clone(), false).await.expect("a pass").runs.is_empty(), "its answer is not written yet");
+    settle(&*store, number, None).await;
+    assert_eq!(store.collect(none, false).await.expect("a pass").runs, [run_id("a")]);
+    let begun = begin(&*store, "late", number).await;
+    assert!(matches!(begun, Err(StoreError::Corrupt { .. })), "the trigger went with its run: {begun:?}");
+    assert!(store.verify().await.expect("readable").findings.is_empty());
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use baton_breadcrumb::{BreadcrumbError, Definition};
+use baton_breadcrumb::Definition;
 use baton_types::breadcrumb::{
     Breadcrumb, BreadcrumbQuery, BreadcrumbVersion, Centre, FoundBreadcrumbs, RecordVector, Unembedded, VectorKind, Viewer,
 };
@@ -12,7 +12,10 @@ use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, Transaction};
 
+use super::rows::ready;
 use super::{Request, perform};
+use crate::breadcrumbs::request::known;
+use crate::breadcrumbs::{read, ticks, triggers};
 use crate::inbox::Subscribers;
 use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES, VECTOR_TABLES};
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Verification, Written};
@@ -49,12 +52,7 @@ impl InMemory {
 
     /// Lets `run`, which is about to begin, handle a trigger.
     pub(crate) fn start(&self, trigger: u64, run: &RunId) -> Result<(), StoreError> {
-        self.within(|file| {
-            if !super::triggers::waits(file, trigger)? {
-                return Err(StoreError::TriggerTaken(trigger));
-            }
-            super::triggers::start(file, trigger, run)
-        })
+        self.within(|file| super::triggers::start(file, trigger, run))
     }
 
     /// Returns the runs whose triggers are not settled.
@@ -103,11 +101,11 @@ impl Breadcrumbs for InMemory {
     }
 
     async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
-        self.within(|file| super::find(file, id, viewer, now))
+        self.within(|file| ready(read::find(&**file, id, viewer, now)))
     }
 
     async fn read(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
-        super::known(self.write(&Request::Read { id: id.clone(), viewer: viewer.clone(), at: now }))
+        known(self.write(&Request::Read { id: id.clone(), viewer: viewer.clone(), at: now }))
     }
 
     async fn history(
@@ -117,7 +115,7 @@ impl Breadcrumbs for InMemory {
         limit: usize,
         now: Timestamp,
     ) -> Result<Vec<BreadcrumbVersion>, StoreError> {
-        self.within(|file| super::history(file, id, viewer, limit, now))
+        self.within(|file| ready(read::history(&**file, id, viewer, limit, now)))
     }
 
     async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError> {
@@ -153,11 +151,11 @@ impl Breadcrumbs for InMemory {
     }
 
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {
-        self.within(|file| super::definition(file, schema, project, now))
+        self.within(|file| ready(read::definition(&**file, schema, project, now)))
     }
 
     async fn schedules(&self, now: Timestamp) -> Result<Vec<ScheduleRecord>, StoreError> {
-        self.within(|file| super::ticks::schedules(file, now))
+        self.within(|file| ready(ticks::schedules(&**file, now)))
     }
 
     async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError> {
@@ -166,24 +164,15 @@ impl Breadcrumbs for InMemory {
     }
 
     async fn agents(&self, project: &ProjectId, now: Timestamp) -> Result<Vec<(BreadcrumbId, Breadcrumb)>, StoreError> {
-        self.within(|file| super::triggers::agents(file, project, now))
+        self.within(|file| ready(triggers::agents(&**file, project, now)))
     }
 
     async fn next_triggers(&self, project: &ProjectId, limit: usize, now: Timestamp) -> Result<Vec<NextTrigger>, StoreError> {
-        self.within(|file| super::triggers::next(file, project, limit, now))
+        self.within(|file| ready(triggers::next(&**file, project, limit, now)))
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Option<Breadcrumb>, StoreError> {
         let written = self.write_all(&Request::Settle(settlement))?;
         Ok(written.into_iter().next().map(|written| written.breadcrumb))
-    }
-}
-
-/// Returns the record that a read gave, or `None` if its reader knows of none.
-pub(crate) fn known(read: Result<Written, StoreError>) -> Result<Option<Breadcrumb>, StoreError> {
-    match read {
-        Ok(written) => Ok(Some(written.breadcrumb)),
-        Err(StoreError::Breadcrumb(BreadcrumbError::Unknown(_))) => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -11,7 +11,9 @@ use baton_types::id::{BreadcrumbId, ProjectId};
 use baton_types::time::Timestamp;
 
 use super::Request;
-use super::in_memory::known;
+use super::rows::ready;
+use crate::breadcrumbs::request::known;
+use crate::breadcrumbs::{read, ticks, triggers};
 use crate::sqlite::SqliteStore;
 use crate::sqlite::writer::Write;
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
@@ -48,7 +50,7 @@ impl Breadcrumbs for SqliteStore {
 
     async fn find(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
         let (id, viewer) = (id.clone(), viewer.clone());
-        self.readers.read(move |file| super::find(file, &id, &viewer, now)).await
+        self.readers.read(move |file| ready(read::find(&**file, &id, &viewer, now))).await
     }
 
     async fn read(&self, id: &BreadcrumbId, viewer: &Viewer, now: Timestamp) -> Result<Option<Breadcrumb>, StoreError> {
@@ -63,7 +65,7 @@ impl Breadcrumbs for SqliteStore {
         now: Timestamp,
     ) -> Result<Vec<BreadcrumbVersion>, StoreError> {
         let (id, viewer) = (id.clone(), viewer.clone());
-        self.readers.read(move |file| super::history(file, &id, &viewer, limit, now)).await
+        self.readers.read(move |file| ready(read::history(&**file, &id, &viewer, limit, now))).await
     }
 
     async fn search(&self, query: &BreadcrumbQuery, viewer: &Viewer, now: Timestamp) -> Result<FoundBreadcrumbs, StoreError> {
@@ -104,11 +106,11 @@ impl Breadcrumbs for SqliteStore {
 
     async fn definition(&self, schema: &str, project: &ProjectId, now: Timestamp) -> Result<Option<Definition>, StoreError> {
         let (schema, project) = (schema.to_owned(), project.clone());
-        self.readers.read(move |file| super::definition(file, &schema, &project, now)).await
+        self.readers.read(move |file| ready(read::definition(&**file, &schema, &project, now))).await
     }
 
     async fn schedules(&self, now: Timestamp) -> Result<Vec<ScheduleRecord>, StoreError> {
-        self.readers.read(move |file| super::ticks::schedules(file, now)).await
+        self.readers.read(move |file| ready(ticks::schedules(&**file, now))).await
     }
 
     async fn publish_ticks(&self, schedule: &BreadcrumbId, now: Timestamp) -> Result<Vec<Breadcrumb>, StoreError> {
@@ -118,12 +120,12 @@ impl Breadcrumbs for SqliteStore {
 
     async fn agents(&self, project: &ProjectId, now: Timestamp) -> Result<Vec<(BreadcrumbId, Breadcrumb)>, StoreError> {
         let project = project.clone();
-        self.readers.read(move |file| super::triggers::agents(file, &project, now)).await
+        self.readers.read(move |file| ready(triggers::agents(&**file, &project, now))).await
     }
 
     async fn next_triggers(&self, project: &ProjectId, limit: usize, now: Timestamp) -> Result<Vec<NextTrigger>, StoreError> {
         let project = project.clone();
-        self.readers.read(move |file| super::triggers::next(file, &project, limit, now)).await
+        self.readers.read(move |file| ready(triggers::next(&**file, &project, limit, now))).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Option<Breadcrumb>, StoreError> {

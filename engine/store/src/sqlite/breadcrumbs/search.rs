@@ -5,15 +5,13 @@ use baton_types::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::{BreadcrumbRow, COLUMNS, has_tables};
+use super::has_tables;
+use super::rows::{COLUMNS, read, ready};
 use crate::StoreError;
-
-/// The most words of a search; further ones are ignored.
-const MAX_WORDS: usize = 32;
+use crate::breadcrumbs::found::{Found, words_of};
+use crate::breadcrumbs::row::BreadcrumbRow;
 
 /// See [`crate::Breadcrumbs::search`].
-///
-/// Access is checked for each row before rows are counted. So the number of results reveals nothing about the other rows.
 pub(super) fn search(
     file: &Connection,
     query: &BreadcrumbQuery,
@@ -31,11 +29,11 @@ pub(super) fn search_among(
     now: Timestamp,
     is_wanted: impl Fn(&BreadcrumbRow) -> bool,
 ) -> Result<FoundBreadcrumbs, StoreError> {
-    let expression = query.words.as_deref().and_then(match_expression);
+    let expression = match_expression(query);
     let method = if expression.is_some() { SearchMethod::Fulltext } else { SearchMethod::Filter };
-    let mut found = FoundBreadcrumbs { breadcrumbs: Vec::new(), total: 0, method, warning: None };
+    let mut found = Found::new(query, viewer, now);
     if !has_tables(file)? {
-        return Ok(found);
+        return ready(found.into_records(file, method));
     }
     let mut values = Values::default();
     let (mut from, mut conditions, mut order) = ("breadcrumbs AS b", Vec::new(), "b.updated DESC, b.breadcrumb DESC");
@@ -50,15 +48,12 @@ pub(super) fn search_among(
     let mut statement = file.prepare_cached(&text)?;
     let mut rows = statement.query(params_from_iter(values.0))?;
     while let Some(row) = rows.next()? {
-        let row = BreadcrumbRow::read(row)?;
-        if row.is_for(viewer, now) && is_wanted(&row) {
-            if found.breadcrumbs.len() < query.limit {
-                found.breadcrumbs.push(row.newest(file)?);
-            }
-            found.total += 1;
+        let row = read(row)?;
+        if is_wanted(&row) {
+            found.offer(row);
         }
     }
-    Ok(found)
+    ready(found.into_records(file, method))
 }
 
 /// The values of a statement.
@@ -93,9 +88,7 @@ pub(super) fn columns_of(name: &str) -> String {
 
 /// Returns the words of a search as an expression of the index: each in quotation marks, so that none is an operator. `None` if
 /// there is no word.
-fn match_expression(words: &str) -> Option<String> {
-    let plain: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let words = plain.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).take(MAX_WORDS);
-    let quoted: Vec<String> = words.map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
+fn match_expression(query: &BreadcrumbQuery) -> Option<String> {
+    let quoted: Vec<String> = words_of(query).iter().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
     if quoted.is_empty() { None } else { Some(quoted.join(" OR ")) }
 }

@@ -2,7 +2,10 @@
 
 use rusqlite::Transaction;
 
-use super::{BreadcrumbRow, COLUMNS, Totals, has_tables, key_row, vectors};
+use super::rows::{COLUMNS, key_row, read, ready};
+use super::{Totals, has_tables, vectors};
+use crate::breadcrumbs::row::{BreadcrumbRow, damaged};
+use crate::breadcrumbs::verify::check_record;
 use crate::{StoreError, Verification};
 
 /// Checks all rows of breadcrumbs.
@@ -15,7 +18,7 @@ pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         found.breadcrumbs += 1;
-        let checked = BreadcrumbRow::read(row).and_then(|row| one(file, &row));
+        let checked = read(row).and_then(|row| one(file, &row));
         match checked {
             Ok((of_record, with_tags)) => (versions, tags) = (versions + of_record, tags + with_tags),
             Err(error) => found.findings.push(error.to_string()),
@@ -43,24 +46,8 @@ pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification
 
 /// Checks one record; returns the numbers of its versions and of its tags.
 fn one(file: &Transaction<'_>, row: &BreadcrumbRow) -> Result<(u64, u64), StoreError> {
-    let wrong = |what: &str| Err(super::damaged(format!("breadcrumb {}: {what}", row.id)));
-    if BreadcrumbRow::find(file, &row.id)?.is_none_or(|found| found.number != row.number) {
-        return wrong("it is not found by its id");
-    }
-    for version in 1..=row.version {
-        let read = row.version(file, version)?.breadcrumb;
-        if read.version != version || read.id != row.id {
-            return wrong(&format!("version {version} is another"));
-        }
-    }
-    let newest = row.newest(file)?;
-    let definition = row.definition(file)?;
-    if definition.as_ref().map(|(definition, _)| definition.schema()) != row.defines.as_deref()
-        || newest.visibility != row.visibility
-        || newest.sensitivity != row.sensitivity
-    {
-        return wrong("its row differs from its newest version");
-    }
+    let wrong = |what: &str| Err(damaged(format!("breadcrumb {}: {what}", row.id)));
+    let newest = ready(check_record(&**file, row))?;
     let mut filed = file.prepare_cached("SELECT 1 FROM breadcrumb_tags WHERE tag = ?1 AND breadcrumb = ?2")?;
     for tag in &newest.tags {
         if !filed.exists(rusqlite::params![tag, row.number])? {

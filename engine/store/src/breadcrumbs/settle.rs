@@ -1,21 +1,23 @@
 //! The end of a trigger: its answer is written in the same transaction.
 
 use baton_breadcrumb::{BreadcrumbError, TriggerState};
-use rusqlite::Connection;
 
-use super::triggers::{load, save};
+use super::rows::Rows;
 use super::write::create_new;
 use crate::{Settlement, StoreError, Written};
 
 /// See [`crate::Breadcrumbs::settle`].
-pub(super) fn settle(file: &Connection, settlement: &Settlement) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
-    let mut trigger = load(file, settlement.trigger)?;
+pub(crate) async fn settle(
+    rows: &impl Rows,
+    settlement: &Settlement,
+) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
+    let mut trigger = rows.trigger_to_change(settlement.trigger).await?;
     if !trigger.state.is_open() {
         return Ok(Ok(Vec::new()));
     }
     let written = match &settlement.answer {
         None => None,
-        Some(answer) => match create_new(file, answer)? {
+        Some(answer) => match create_new(rows, answer).await? {
             Ok(written) => Some(written),
             Err(refused) => return Ok(Err(refused)),
         },
@@ -26,6 +28,6 @@ pub(super) fn settle(file: &Connection, settlement: &Settlement) -> Result<Resul
         refused: settlement.refused.clone(),
     };
     trigger.record = None;
-    save(file, &trigger)?;
+    rows.save_trigger(&trigger).await?;
     Ok(Ok(written.into_iter().collect()))
 }

@@ -1,12 +1,12 @@
 //! The requests that write breadcrumbs.
 
 use baton_breadcrumb::BreadcrumbError;
-use baton_types::breadcrumb::{RecordVector, VectorKind, Viewer};
+use baton_types::breadcrumb::{Breadcrumb, RecordVector, VectorKind, Viewer};
 use baton_types::id::BreadcrumbId;
 use baton_types::time::Timestamp;
-use rusqlite::Connection;
 
-use super::{settle, ticks, vectors, write};
+use super::rows::Rows;
+use super::{nearest, settle, ticks, write};
 use crate::{Creation, Settlement, StoreError, Update, Written};
 
 /// A write.
@@ -46,15 +46,24 @@ impl Request {
 
 /// Performs a write: one version, except for ticks and vectors. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
 /// rolled back.
-pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
+pub(crate) async fn perform(rows: &impl Rows, request: &Request) -> Result<Result<Vec<Written>, BreadcrumbError>, StoreError> {
     let written = match request {
-        Request::Create(creation) => write::create_new(file, creation),
-        Request::Import(creation, replaces) => write::import(file, creation, *replaces),
-        Request::Change(update) => write::change(file, update),
-        Request::Read { id, viewer, at } => write::read(file, id, viewer, *at),
-        Request::KeepVectors { kind, vectors } => return vectors::keep(file, kind, vectors),
-        Request::PublishTicks { schedule, at } => return ticks::publish(file, schedule, *at),
-        Request::Settle(settlement) => return settle::settle(file, settlement),
+        Request::Create(creation) => write::create_new(rows, creation).await,
+        Request::Import(creation, replaces) => write::import(rows, creation, *replaces).await,
+        Request::Change(update) => write::change(rows, update).await,
+        Request::Read { id, viewer, at } => write::read(rows, id, viewer, *at).await,
+        Request::KeepVectors { kind, vectors } => return nearest::keep(rows, kind, vectors).await,
+        Request::PublishTicks { schedule, at } => return ticks::publish(rows, schedule, *at).await,
+        Request::Settle(settlement) => return settle::settle(rows, settlement).await,
     };
     written.map(|written| written.map(|written| vec![written]))
+}
+
+/// Returns the record that a read gave, or `None` if its reader knows of none.
+pub(crate) fn known(read: Result<Written, StoreError>) -> Result<Option<Breadcrumb>, StoreError> {
+    match read {
+        Ok(written) => Ok(Some(written.breadcrumb)),
+        Err(StoreError::Breadcrumb(BreadcrumbError::Unknown(_))) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -3,6 +3,20 @@
 //! Each write is one transaction: the rules of `baton-breadcrumb` judge it against the newest version, and what they make of it
 //! is written. So an expected version, an idempotency key and a tag that no agent may set are judged where nothing can come
 //! between the judgement and the write.
+//!
+//! [`rows::Rows`] is what these judgements need of a database. SQLite and PostgreSQL implement it, and both use the functions of this folder.
+
+pub(crate) mod found;
+pub(crate) mod nearest;
+pub(crate) mod read;
+pub(crate) mod request;
+pub(crate) mod row;
+pub(crate) mod rows;
+mod settle;
+pub(crate) mod ticks;
+pub(crate) mod triggers;
+pub(crate) mod verify;
+mod write;
 
 use async_trait::async_trait;
 use baton_breadcrumb::{Author, Definition, Trigger};
