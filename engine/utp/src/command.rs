@@ -6,9 +6,9 @@ use baton_types::call::AfterExecution;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::MAX_PAYLOAD_BYTES;
 use crate::id::{AgentName, AgentTurnId, CardId, ContextBoxId, StepId, ToolCallId, ToolName};
 use crate::read::{Fields, PayloadError, object};
-use crate::MAX_PAYLOAD_BYTES;
 
 /// The fields that say which call a message is about. The receiver returns them unchanged (seed 004, section 4.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -110,13 +110,7 @@ impl ToolCommand {
         let tool = fields.optional_name("tool_name");
         let context = fields.optional_name("context_box_id");
         let read = || {
-            Some(Self {
-                control: control?,
-                tool_call_card_id: card?,
-                step_id: step?,
-                tool_name: tool?,
-                context_box_id: context?,
-            })
+            Some(Self { control: control?, tool_call_card_id: card?, step_id: step?, tool_name: tool?, context_box_id: context? })
         };
         fields.finish(read())
     }
@@ -137,13 +131,7 @@ impl BuiltinCommand {
         let tool = fields.name("tool_name");
         let context = fields.optional_name("context_box_id");
         let read = || {
-            Some(Self {
-                control: control?,
-                step_id: step?,
-                tool_call_card_id: card?,
-                tool_name: tool?,
-                context_box_id: context?,
-            })
+            Some(Self { control: control?, step_id: step?, tool_call_card_id: card?, tool_name: tool?, context_box_id: context? })
         };
         fields.finish(read())
     }

@@ -5,7 +5,7 @@
 //! - [`card`], [`view`], [`result`]: cards, which hold inputs and results. Payloads only name them.
 //! - [`control`], [`resume`], [`aggregate`]: the meaning of a callback for the call that waits for it.
 //! - [`row`]: rows of `resource.tools`, and their form as tool configs.
-//! - [`published`]: JSON Schemas and the AsyncAPI document.
+//! - [`published`]: JSON Schemas and the `AsyncAPI` document.
 //!
 //! A payload is read strictly in what it must have and leniently in the rest: unknown fields are ignored and dropped.
 //!

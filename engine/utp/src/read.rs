@@ -143,7 +143,6 @@ impl<'o> Fields<'o> {
     }
 
     /// Returns a name that may be absent or `null`. The outer `None` is a fault.
-    #[expect(clippy::option_option, reason = "absent and wrong are different answers")]
     pub fn optional_name<N: Name>(&mut self, field: &str) -> Option<Option<N>> {
         match self.object.get(field) {
             None | Some(Value::Null) => Some(None),

@@ -28,21 +28,16 @@ impl Given {
     /// Returns a success with `result`. A value that is no JSON becomes the error `result_not_serializable`.
     pub fn success<T: Serialize + ?Sized>(result: &T) -> Self {
         match Json::of_outside(result) {
-            Ok(result) => {
-                Self { status: Status::Success.as_str().to_owned(), after_execution: None, result, error: None }
+            Ok(result) => Self { status: Status::Success.as_str().to_owned(), after_execution: None, result, error: None },
+            Err(error) => {
+                Self::failed(ResultError::new(ErrorCode::RESULT_NOT_SERIALIZABLE, format!("the result is no JSON: {error}")))
             }
-            Err(error) => Self::failed(ResultError::new(ErrorCode::RESULT_NOT_SERIALIZABLE, format!("the result is no JSON: {error}"))),
         }
     }
 
     /// Returns a failure.
     pub fn failed(error: ResultError) -> Self {
-        Self {
-            status: Status::Failed.as_str().to_owned(),
-            after_execution: None,
-            result: Json::null(),
-            error: Some(error),
-        }
+        Self { status: Status::Failed.as_str().to_owned(), after_execution: None, result: Json::null(), error: Some(error) }
     }
 
     /// Returns the content of the card.

@@ -257,10 +257,10 @@ pub fn decide(received: &Received, known: &Known, card: &CardLookup) -> Decision
     }
     let mut content = found.content;
     if let Err(status) = judged.status {
-        content = Given { status, after_execution: content.after_execution, result: content.result, error: content.error }.content();
+        content =
+            Given { status, after_execution: content.after_execution, result: content.result, error: content.error }.content();
     }
-    let said =
-        Said { command: known.command_after, callback: Some(judged.after_execution), controls_flow: known.controls_flow };
+    let said = Said { command: known.command_after, callback: Some(judged.after_execution), controls_flow: known.controls_flow };
     let after_execution = said.effective(&content);
     Decision::Apply(Box::new(Applied { card_id: found.card_id, content, after_execution }))
 }
@@ -290,7 +290,8 @@ fn judge(received: &Received, lookup: &CardLookup) -> Result<Judged, DeadReason>
     let card_id = fields.finish(card_id).map_err(|error| dead(DeadCode::MissingToolResultCard, error.to_string()))?;
     let mut fields = Fields::of(&received.fields);
     // The seed knows five statuses. Another one is a failure with a name for it: the work has waited for this result.
-    let status = fields.choice("status", crate::callback::STATUS_RULE, |text| Some(Status::parse(text).ok_or_else(|| text.to_owned())));
+    let status =
+        fields.choice("status", crate::callback::STATUS_RULE, |text| Some(Status::parse(text).ok_or_else(|| text.to_owned())));
     let status = fields.finish(status).map_err(|error| dead(DeadCode::InvalidPayload, error.to_string()))?;
     let after = received.fields.get("after_execution");
     let after_execution = after.and_then(Value::as_str).and_then(after_execution).ok_or_else(|| {
@@ -302,10 +303,13 @@ fn judge(received: &Received, lookup: &CardLookup) -> Result<Judged, DeadReason>
         CardLookup::Found(card) => {
             let mut faults = card.faults_as_result(&received.agent_turn_id, &received.tool_call_id);
             if card.card_id != card_id {
-                faults.insert(0, crate::read::FieldFault {
-                    field: "card_id".to_owned(),
-                    reason: format!("is {:?}; expected {:?}", card.card_id.as_str(), card_id.as_str()),
-                });
+                faults.insert(
+                    0,
+                    crate::read::FieldFault {
+                        field: "card_id".to_owned(),
+                        reason: format!("is {:?}; expected {:?}", card.card_id.as_str(), card_id.as_str()),
+                    },
+                );
             }
             let faults: Vec<String> = faults.iter().map(|fault| format!("{fault} in the card")).collect();
             match card.result().filter(|_| faults.is_empty()) {

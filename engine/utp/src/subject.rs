@@ -26,7 +26,9 @@ pub enum SubjectError {
     #[error("a subject has at most {MAX_SUBJECT_BYTES} bytes, and this one has {0}")]
     TooLong(usize),
     /// A token is no token of NATS.
-    #[error("token {place} of the subject is {token:?}; a token is not empty and has no white space, control character, \".\", \"*\" or \">\"")]
+    #[error(
+        "token {place} of the subject is {token:?}; a token is not empty and has no white space, control character, \".\", \"*\" or \">\""
+    )]
     Token {
         /// Its place, from 1.
         place: usize,
@@ -49,7 +51,9 @@ pub enum SubjectError {
     #[error("{0} is no subject for the calls of a tool; expected cg.{VERSION}.PROJECT.CHANNEL.cmd.tool.TARGET…")]
     NotATool(String),
     /// A token has braces, and is not the placeholder for its place.
-    #[error("token {place} of the subject is {token:?}; only token 3 may be \"{{project_id}}\", and only token 4 \"{{channel_id}}\"")]
+    #[error(
+        "token {place} of the subject is {token:?}; only token 3 may be \"{{project_id}}\", and only token 4 \"{{channel_id}}\""
+    )]
     Placeholder {
         /// Its place, from 1.
         place: usize,

@@ -1,1 +1,10 @@
-mod empty {}
+//! The rules of seed 004, each as a test with its name.
+
+mod cards;
+mod control;
+mod hostile;
+mod payloads;
+mod resume;
+mod subjects;
+mod support;
+mod view;
