@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Accept, Acceptor, Agent, AgentProgram, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS,
-    EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText,
-    OnUnknownOutcome, OpenTasks, ProvidedModel, Summary, TaskAction, Tool,
+    Accept, Acceptor, Agent, AgentProgram, Approver, Arguments, CalleeContext, Catalog, Configs, Configuration,
+    DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec,
+    OnFailure, OnText, OnUnknownOutcome, OpenTasks, ProvidedModel, Summary, TaskAction, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -393,6 +393,8 @@ impl ToolDraft {
             after: self.after,
             controls_flow: false,
             suspends: self.suspends,
+            suspend_timeout: None,
+            arguments: Arguments::default(),
             calls: self.calls.clone(),
             describes_tools: self.describes_tools,
             manages_tasks: self.manages_tasks,

@@ -5,6 +5,7 @@ mod control;
 mod hostile;
 mod payloads;
 mod resume;
+mod rows;
 mod subjects;
 mod support;
 mod view;
