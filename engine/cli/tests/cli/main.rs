@@ -32,6 +32,7 @@ mod pinned;
 mod projects;
 mod recordings;
 mod reports;
+mod rows;
 mod runs;
 mod screens;
 mod scripts;

@@ -3,7 +3,9 @@
 mod cards;
 mod control;
 mod hostile;
+mod page;
 mod payloads;
+mod published;
 mod resume;
 mod rows;
 mod subjects;
