@@ -86,5 +86,5 @@ async fn a_call_of_a_tool_service_fails_in_a_process_without_a_bus() {
     let finished = ran(service, json!({"q": "a"})).await;
     let error = call_error(&finished.entries, "0/1.1");
     assert!(error.contains("no connection to the tool service cg.v1r3"), "{error}");
-    assert_eq!(finished.status, "success", "the run goes on");
+    assert_eq!(finished.status, "success", "the run continues");
 }

@@ -67,7 +67,7 @@ impl<'s> Loader<'s> {
             }
         }
         for (name, variable) in arguments.envs.iter().filter(|(_, variable)| !is_environment_name(variable)) {
-            let message = format!("{} is no name of a variable", show(&Value::from(variable.as_str())));
+            let message = format!("{} is not the name of a variable", show(&Value::from(variable.as_str())));
             let fault = texts.fault(FaultKind::OutOfRange, &pointer(&["envs", name]), Spot::Value, message);
             self.faults.push(fault.expected(format!("a name that matches {ENV_PATTERN}")));
         }

@@ -2,21 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::MAX_CARD_BYTES;
-use crate::command::AfterExecutionName;
-use crate::error_code::ErrorCode;
 use crate::id::{AgentName, AgentTurnId, CardId, ProjectName, StepId, ToolCallId, ToolName};
 use crate::read::{FieldFault, Fields, PayloadError, object};
-use crate::result::Given;
+use crate::result::{ResultError, ToolResultContent};
 use crate::status::Status;
 
 /// A card.
@@ -125,49 +122,6 @@ pub enum Called {
     Called,
 }
 
-/// Content of a `tool.result` card. [`Given::content`] makes one whose parts agree.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(title = "UTP card tool.result")]
-pub struct ToolResultContent {
-    /// Status of the result.
-    pub status: Status,
-    /// The next step that the result asks for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<AfterExecutionName>")]
-    pub after_execution: Option<AfterExecution>,
-    /// The result. With an error it has `error_code` and `error_message`.
-    pub result: Json,
-    /// The error; `null` for a success.
-    pub error: Option<ResultError>,
-}
-
-/// Error of a result.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(inline)]
-pub struct ResultError {
-    /// Its code. The set is open.
-    pub code: ErrorCode,
-    /// One sentence.
-    pub message: String,
-    /// Anything else that helps.
-    #[serde(skip_serializing_if = "Json::is_null")]
-    #[schemars(default)]
-    pub detail: Json,
-}
-
-impl ResultError {
-    /// Returns an error without detail.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: Json::null() }
-    }
-}
-
-impl From<&CallError> for ResultError {
-    fn from(error: &CallError) -> Self {
-        Self { code: error.code.into(), message: error.message.clone(), detail: error.detail.clone() }
-    }
-}
-
 /// Content of an `agent.thought` card.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(title = "UTP card agent.thought")]
@@ -186,79 +140,6 @@ pub struct DeliverableContent {
     pub result: Json,
     /// The error; `null` for a success.
     pub error: Option<ResultError>,
-}
-
-impl ToolResultContent {
-    /// Returns the content for a result on a timeline. `after` is the step that it led to.
-    pub fn of(result: &CallResult, after: AfterExecution) -> Self {
-        let mut error = result.error.as_ref().map(ResultError::from);
-        if result.status == CallStatus::UnknownOutcome {
-            let message = || "a crash left it unknown whether the call had its effect".to_owned();
-            let message = error.take().map_or_else(message, |error| error.message);
-            error = Some(ResultError::new(ErrorCode::UNKNOWN_OUTCOME, message));
-        }
-        let status = Status::from(result.status).as_str().to_owned();
-        let output = result.output.shown().into_owned();
-        let mut content = Given { status, after_execution: None, result: output, error }.content();
-        // An override within the output has been judged before: its effect is in `after`.
-        content.after_execution = Some(after);
-        content
-    }
-
-    /// Returns the result as a timeline records it. A code that timelines do not have is in the detail.
-    pub fn to_result(&self) -> CallResult {
-        let Some(error) = &self.error else { return CallResult::success(self.result.clone()) };
-        let code = error.code.on_timeline();
-        let detail = if ErrorCode::from(code) == error.code {
-            error.detail.clone()
-        } else {
-            let mut detail = json!({"code": error.code});
-            if !error.detail.is_null() {
-                detail["detail"] = error.detail.value();
-            }
-            Json::from(detail)
-        };
-        let unknown = self.status == Status::Failed && error.code == ErrorCode::UNKNOWN_OUTCOME;
-        let status = if unknown { CallStatus::UnknownOutcome } else { self.status.into() };
-        let mut result = CallResult::error(status, CallError::new(code, error.message.as_str()).with_detail(detail));
-        if self.status == Status::Partial {
-            result.output = self.result.clone().into();
-        }
-        result
-    }
-
-    fn read(fields: &mut Fields<'_>, raw: impl Fn(&[&str]) -> Option<Json>) -> Option<Self> {
-        // Any text is taken: an unknown one makes the result a failure, which is better than none.
-        let status = fields.choice("status", "a text", |text| Some(text.to_owned()));
-        let after_execution = match fields.optional("after_execution") {
-            None => Some(None),
-            Some(_) => fields.after("after_execution").map(Some),
-        };
-        let result = raw(&["content", "result"]).unwrap_or_default();
-        let error = match fields.optional("error") {
-            None => Some(error_within(&result)),
-            Some(_) => fields
-                .object("error", |error| {
-                    let code = error.choice("code", crate::id::NAME_RULE, ErrorCode::parse);
-                    let message = error.choice("message", "a text", |text| Some(text.to_owned()));
-                    let detail = raw(&["content", "error", "detail"]).unwrap_or_default();
-                    Some(ResultError { code: code?, message: message?, detail })
-                })
-                .map(Some),
-        };
-        Some(Given { status: status?, after_execution: after_execution?, result, error: error? }.content())
-    }
-}
-
-/// Returns the error that a result without success has only in `error_code` and `error_message`.
-fn error_within(result: &Json) -> Option<ResultError> {
-    if !result.text().contains("error_code") {
-        return None;
-    }
-    let result = result.value();
-    let code = result.get("error_code").and_then(Value::as_str).and_then(ErrorCode::parse)?;
-    let message = result.get("error_message").and_then(Value::as_str).unwrap_or_default();
-    Some(ResultError::new(code, message))
 }
 
 impl Card {

@@ -3,14 +3,15 @@
 //! A command has no input. The service reads the input from the `tool.call` card.
 
 use baton_types::call::AfterExecution;
+use baton_types::id::{AgentId, CallId, RunId, ToolId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::MAX_PAYLOAD_BYTES;
-use crate::id::{AgentName, AgentTurnId, CardId, ContextBoxId, StepId, ToolCallId, ToolName};
+use crate::id::{AgentName, AgentTurnId, CardId, ContextBoxId, Derived, StepId, ToolCallId, ToolName};
 use crate::read::{Fields, PayloadError, object};
 
-/// The fields that say which call a message is about. The receiver returns them unchanged (seed 004, section 4.3).
+/// The fields that name the call of a message. The receiver returns them unchanged (seed 004, section 4.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Control {
@@ -95,7 +96,38 @@ pub struct BuiltinCommand {
 /// Place of an input, for the message that refuses an inline one.
 const INPUT_IN_CARD: &str = "the card tool_call_card_id holds the input";
 
+impl Control {
+    /// Returns the fields for `call` of `run`.
+    fn of(run: &RunId, call: &CallId, agent: &AgentId, turn_epoch: u64, after_execution: AfterExecution) -> Self {
+        Self {
+            agent_id: AgentName::of(agent),
+            agent_turn_id: AgentTurnId::of(run, &call.task()),
+            turn_epoch,
+            tool_call_id: ToolCallId::of(call),
+            after_execution,
+        }
+    }
+}
+
 impl ToolCommand {
+    /// Returns the command for `call` of `run`. Repeated commands of a call name the same card.
+    pub fn of(
+        run: &RunId,
+        call: &CallId,
+        agent: &AgentId,
+        tool: &ToolId,
+        turn_epoch: u64,
+        after_execution: AfterExecution,
+    ) -> Self {
+        Self {
+            control: Control::of(run, call, agent, turn_epoch, after_execution),
+            tool_call_card_id: CardId::of_call(run, call, Derived::Call),
+            step_id: StepId::of_call(call),
+            tool_name: Some(ToolName::of(tool)),
+            context_box_id: None,
+        }
+    }
+
     /// Reads a command of at most [`MAX_PAYLOAD_BYTES`]. Unknown fields are ignored and dropped.
     ///
     /// # Errors

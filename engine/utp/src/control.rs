@@ -7,7 +7,6 @@ use baton_types::call::AfterExecution;
 use baton_types::json::Json;
 use serde_json::Value;
 
-use crate::card::ToolResultContent;
 use crate::read::after_execution;
 
 /// Field of a result that controls the work.
@@ -15,7 +14,7 @@ pub const CONTROL: &str = "__cg_control";
 
 /// Returns the step that `result` sets by `__cg_control.after_execution`.
 ///
-/// A control that is no object, and a step that is neither `suspend` nor `terminate`, count as absent. So do `""` and `null`.
+/// A control that is not an object, and a step that is neither `suspend` nor `terminate`, count as absent. So do `""` and `null`.
 pub fn set_by_result(result: &Json) -> Option<AfterExecution> {
     // Most results have no such field, and some are long. A backslash may spell any letter.
     if !result.text().contains(CONTROL) && !result.text().contains('\\') {
@@ -25,9 +24,9 @@ pub fn set_by_result(result: &Json) -> Option<AfterExecution> {
     result.as_object()?.get(CONTROL)?.as_object()?.get("after_execution").and_then(Value::as_str).and_then(after_execution)
 }
 
-/// What the parties of a call say about the next step.
+/// The next steps that the command and the callback of a call request.
 #[derive(Clone, Copy, Debug)]
-pub struct Said {
+pub struct Requested {
     /// The command.
     pub command: AfterExecution,
     /// The callback.
@@ -36,12 +35,12 @@ pub struct Said {
     pub controls_flow: bool,
 }
 
-impl Said {
-    /// Returns the step that counts, for the result in `card`.
-    pub fn effective(&self, card: &ToolResultContent) -> AfterExecution {
+impl Requested {
+    /// Returns the step that counts, for a card with this `result` and this step.
+    pub fn effective(&self, card: Option<AfterExecution>, result: &Json) -> AfterExecution {
         if !self.controls_flow {
             return self.command;
         }
-        set_by_result(&card.result).or(card.after_execution).or(self.callback).unwrap_or(self.command)
+        set_by_result(result).or(card).or(self.callback).unwrap_or(self.command)
     }
 }

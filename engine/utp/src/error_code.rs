@@ -28,7 +28,7 @@ impl ErrorCode {
     /// The five codes of seed 004, section 5.
     pub const OF_SEED: [Self; 5] =
         [Self::TOOL_TIMEOUT, Self::AUTH_FAILED, Self::BAD_REQUEST, Self::UPSTREAM_UNAVAILABLE, Self::INTERNAL_ERROR];
-    /// A result had a status that is none.
+    /// A result had an unknown status.
     pub const INVALID_STATUS: Self = Self(Cow::Borrowed("invalid_status"));
     /// A result without success had no error.
     pub const UNKNOWN_ERROR: Self = Self(Cow::Borrowed("unknown_error"));

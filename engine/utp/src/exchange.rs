@@ -21,7 +21,7 @@ impl CardGet {
     /// Reads a request of at most [`MAX_PAYLOAD_BYTES`]. Unknown fields are ignored.
     ///
     /// # Errors
-    /// The id is missing or is no name.
+    /// The id is missing or is not a name.
     pub fn read(bytes: &[u8]) -> Result<Self, PayloadError> {
         let object = object(bytes, MAX_PAYLOAD_BYTES)?;
         let mut fields = Fields::of(&object);

@@ -1,4 +1,4 @@
-//! JSON Schemas of all messages and cards, and an `AsyncAPI` document that says who sends them where. `generated-docs/` has both.
+//! JSON Schemas of all messages and cards, and an `AsyncAPI` document with their senders and subjects. `generated-docs/` has both.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -6,11 +6,12 @@ use serde_json::{Map, Value, json};
 
 use crate::VERSION;
 use crate::callback::{Callback, Wakeup};
-use crate::card::{DeliverableContent, Metadata, ThoughtContent, ToolCallContent, ToolResultContent};
+use crate::card::{DeliverableContent, Metadata, ThoughtContent, ToolCallContent};
 use crate::command::{BuiltinCommand, ToolCommand};
 use crate::exchange::{CardGet, DeadLetter, ExchangeError, Kept};
 use crate::id::{AgentName, CardId, ProjectName};
 use crate::read::INLINE_FIELDS;
+use crate::result::ToolResultContent;
 use crate::subject::{Address, Kind, Subject, Suffix, Token};
 
 /// Returns the JSON Schemas (2020-12) of every message and card, by name under `$defs`.

@@ -42,8 +42,8 @@ pub enum PayloadError {
         /// The most that are allowed.
         allowed: usize,
     },
-    /// It is no JSON object that can be read without loss.
-    #[error("the message is no JSON object: {0}")]
+    /// It is not a JSON object that can be read without loss.
+    #[error("the message is not a JSON object: {0}")]
     Unreadable(String),
     /// Fields break their rules: one fault at least.
     #[error("{}", joined(.0))]

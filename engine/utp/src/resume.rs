@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 
 use crate::MAX_PAYLOAD_BYTES;
 use crate::callback::RESULT_IN_CARD;
-use crate::card::{Card, ResultError, ToolResultContent};
-use crate::control::Said;
+use crate::card::Card;
+use crate::control::Requested;
 use crate::error_code::ErrorCode;
 use crate::id::{AgentName, AgentTurnId, CardId, StepId, ToolCallId};
 use crate::read::{Fields, PayloadError, after_execution, object, shown};
-use crate::result::Given;
+use crate::result::{Given, ResultError, ToolResultContent};
 use crate::status::Status;
 
 /// Time after which a callback is looked at again whose work is not known yet.
@@ -260,14 +260,15 @@ pub fn decide(received: &Received, known: &Known, card: &CardLookup) -> Decision
         content =
             Given { status, after_execution: content.after_execution, result: content.result, error: content.error }.content();
     }
-    let said = Said { command: known.command_after, callback: Some(judged.after_execution), controls_flow: known.controls_flow };
-    let after_execution = said.effective(&content);
+    let requested =
+        Requested { command: known.command_after, callback: Some(judged.after_execution), controls_flow: known.controls_flow };
+    let after_execution = requested.effective(content.after_execution, &content.result);
     Decision::Apply(Box::new(Applied { card_id: found.card_id, content, after_execution }))
 }
 
 /// A message without faults.
 struct Judged {
-    /// Its status, or the text that is none.
+    /// Its status, or the text of an unknown one.
     status: Result<Status, String>,
     after_execution: AfterExecution,
     /// The card; `None` if it is missing.

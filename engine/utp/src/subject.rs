@@ -19,13 +19,13 @@ const PROJECT: &str = "{project_id}";
 /// Placeholder of a [`TargetSubject`] for the channel of the call.
 const CHANNEL: &str = "{channel_id}";
 
-/// Reason why a text is no subject of this protocol.
+/// Reason why a text is not a subject of this protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectError {
     /// It is too long.
     #[error("a subject has at most {MAX_SUBJECT_BYTES} bytes, and this one has {0}")]
     TooLong(usize),
-    /// A token is no token of NATS.
+    /// NATS does not allow a token.
     #[error(
         "token {place} of the subject is {token:?}; a token is not empty and has no white space, control character, \".\", \"*\" or \">\""
     )]
@@ -48,7 +48,7 @@ pub enum SubjectError {
     )]
     Unknown(String),
     /// The subject is complete, but not one to which a tool's calls may be sent.
-    #[error("{0} is no subject for the calls of a tool; expected cg.{VERSION}.PROJECT.CHANNEL.cmd.tool.TARGET…")]
+    #[error("{0} is not a subject for the calls of a tool; expected cg.{VERSION}.PROJECT.CHANNEL.cmd.tool.TARGET…")]
     NotATool(String),
     /// A token has braces, and is not the placeholder for its place.
     #[error(
@@ -122,7 +122,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Takes two texts as project and channel; `None` if one of them is no token.
+    /// Takes two texts as project and channel; `None` if one of them is not a token.
     pub fn parse(project: &str, channel: &str) -> Option<Self> {
         Some(Self { project: Token::parse(project)?, channel: Token::parse(channel)? })
     }
@@ -323,7 +323,7 @@ impl Permissions {
                 let own = format!("{PREFIX}.{VERSION}.{project}.*.cmd.tool.{}", target.as_str());
                 Self {
                     publish: all(&[Family::ToolResult, Family::CardGet, Family::CardPut]),
-                    // `>` stands for one token at least.
+                    // `>` matches one token at least.
                     subscribe: vec![own.clone(), format!("{own}.>")],
                 }
             }

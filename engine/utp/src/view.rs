@@ -8,10 +8,9 @@ use baton_types::entry::{Entry, Holder, Recorded};
 use baton_types::id::{CallId, RunId, TaskId, ToolId};
 use baton_types::time::Timestamp;
 
-use crate::card::{
-    Called, Card, Content, DeliverableContent, Metadata, ResultError, Role, ThoughtContent, ToolCallContent, ToolResultContent,
-};
+use crate::card::{Called, Card, Content, DeliverableContent, Metadata, Role, ThoughtContent, ToolCallContent};
 use crate::id::{AgentName, AgentTurnId, CardId, Derived, ProjectName, StepId, ToolCallId, ToolName};
+use crate::result::{ResultError, ToolResultContent};
 
 /// Makes the cards of a run from its entries, which are given in order.
 ///

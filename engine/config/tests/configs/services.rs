@@ -80,7 +80,7 @@ fn a_service_and_a_variable_need_trust() {
 #[test]
 fn a_slip_in_a_service_or_its_values_is_one_fault() {
     for (changes, expected) in [
-        (json!({"target_subject": "cg.v1r3.a.b.cmd.agent.lead.wakeup"}), "is no subject for the calls of a tool"),
+        (json!({"target_subject": "cg.v1r3.a.b.cmd.agent.lead.wakeup"}), "is not a subject for the calls of a tool"),
         (json!({"target_subject": "cg.v1r3.a.b.cmd.tool.a b"}), "token 7 of the subject is \"a b\""),
         (json!({"target_subject": 7}), "\"target_subject\" is of the wrong type"),
         (json!({"exec": {"command": ["true"]}}), "has two executors: \"exec\" and \"target_subject\""),
@@ -97,7 +97,7 @@ fn a_slip_in_a_service_or_its_values_is_one_fault() {
         (json!({"args": {"defaults": {"key": "k"}}}), "the parameter \"key\" is also in \"args.defaults\""),
         (json!({"args": {"fixed": {"region": "{trace_id}"}}}), "nothing fills in the placeholder {trace_id}"),
         (json!({"args": {"fix": {}}}), "unknown key"),
-        (json!({"envs": {"key": "SEARCH-KEY"}}), "\"SEARCH-KEY\" is no name of a variable"),
+        (json!({"envs": {"key": "SEARCH-KEY"}}), "\"SEARCH-KEY\" is not the name of a variable"),
         (json!({"envs": {"key": 1}}), "of the wrong type"),
         (
             json!({"type": "non_function_tool", "args": null, "envs": null, "suspend_timeout_seconds": null}),

@@ -43,7 +43,7 @@ impl Arguments {
         self.fixed.contains_key(name) || self.envs.contains_key(name)
     }
 
-    /// Returns the effective input of `call` of `agent`, without values from the environment. An input that is no object stays as it is.
+    /// Returns the effective input of `call` of `agent`, without values from the environment. An input that is not an object stays as it is.
     pub fn applied_to(&self, input: &Json, agent: &AgentId, call: &CallId) -> Json {
         if self.is_empty() {
             return input.clone();

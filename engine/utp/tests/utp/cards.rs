@@ -4,9 +4,9 @@ use baton_types::call::AfterExecution::{Suspend, Terminate};
 use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode as TimelineCode};
 use baton_types::json::Json;
 use baton_utp::aggregate::{Answered, StepEnd, aggregate};
-use baton_utp::card::{Card, ResultError, ToolResultContent};
+use baton_utp::card::Card;
 use baton_utp::error_code::ErrorCode;
-use baton_utp::result::Given;
+use baton_utp::result::{Given, ResultError, ToolResultContent};
 use baton_utp::status::Status;
 use serde_json::{Value, json};
 

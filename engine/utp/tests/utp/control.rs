@@ -2,9 +2,7 @@
 
 use baton_types::call::AfterExecution::{self, Suspend, Terminate};
 use baton_types::json::Json;
-use baton_utp::card::ToolResultContent;
-use baton_utp::control::{Said, set_by_result};
-use baton_utp::status::Status;
+use baton_utp::control::{Requested, set_by_result};
 use serde_json::{Value, json};
 
 #[test]
@@ -47,12 +45,11 @@ fn the_result_goes_before_the_card_the_callback_and_the_command() {
                         Some(step) => json!({"__cg_control": {"after_execution": step}}),
                         None => json!({"__cg_control": {"after_execution": "no step"}}),
                     };
-                    let content =
-                        ToolResultContent { status: Status::Success, after_execution: card, result: result.into(), error: None };
-                    let said = Said { command, callback, controls_flow: true };
-                    assert_eq!(said.effective(&content), control.or(card).or(callback).unwrap_or(command));
-                    let bound = Said { controls_flow: false, ..said };
-                    assert_eq!(bound.effective(&content), command, "its config does not let the tool decide");
+                    let result = Json::from(result);
+                    let requested = Requested { command, callback, controls_flow: true };
+                    assert_eq!(requested.effective(card, &result), control.or(card).or(callback).unwrap_or(command));
+                    let bound = Requested { controls_flow: false, ..requested };
+                    assert_eq!(bound.effective(card, &result), command, "its config does not let the tool decide");
                 }
             }
         }

@@ -245,3 +245,18 @@ fn a_service_may_keep_only_results() {
         assert_eq!(error, format!("type is \"{card_type}\"; expected \"tool.result\""));
     }
 }
+
+#[test]
+fn a_repeated_command_names_the_same_call_and_the_same_card() {
+    let of = |epoch| {
+        let (run, call) = ("7k2f".into(), "0/1.1/3.1".into());
+        ToolCommand::of(&run, &call, &"lead".into(), &"search".into(), epoch, AfterExecution::Suspend)
+    };
+    assert_eq!(of(3), of(3));
+    let (first, later) = (of(3), of(4));
+    assert_eq!((&first.control.tool_call_id, &first.tool_call_card_id), (&later.control.tool_call_id, &later.tool_call_card_id));
+    let written = serde_json::to_vec(&first).expect("it serialises");
+    assert_eq!(ToolCommand::read(&written).as_ref(), Ok(&first));
+    let expected = without(tool_command(), "context_box_id");
+    assert_eq!(serde_json::to_value(&first).expect("it serialises"), expected);
+}

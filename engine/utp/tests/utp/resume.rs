@@ -139,7 +139,7 @@ fn a_card_that_is_no_result_is_refused() {
 fn a_malformed_callback_names_its_fault() {
     let reason = Received::read(b"{").expect_err("no JSON");
     assert_eq!(reason.code, DeadCode::InvalidPayload);
-    assert!(reason.reason.starts_with("the message is no JSON object"), "{}", reason.reason);
+    assert!(reason.reason.starts_with("the message is not a JSON object"), "{}", reason.reason);
     let Decision::DeadLetter(reason) = decision(&with(callback(), json!({"result": 1})), &known(), &CardLookup::Missing) else {
         panic!("an inline result")
     };
@@ -168,7 +168,7 @@ fn a_callback_may_override_the_step_of_the_command() {
         other => panic!("{other:?}"),
     };
     assert_eq!(after(&terminate, &known(), &bare), Terminate);
-    assert_eq!(after(&terminate, &known(), &result_card()), Suspend, "the card says suspend");
+    assert_eq!(after(&terminate, &known(), &result_card()), Suspend, "the card has suspend");
     assert_eq!(after(&terminate, &Known { controls_flow: false, ..known() }, &bare), Suspend);
     let mut control = result_card();
     control["content"]["result"] = json!({"__cg_control": {"after_execution": "terminate"}});

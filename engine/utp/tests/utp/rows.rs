@@ -60,8 +60,8 @@ fn project_name_subject_and_after_execution_are_required() {
 #[test]
 fn the_subject_of_a_row_is_that_of_a_tool_of_its_project() {
     for (subject, expected) in [
-        ("cg.v1r3.acme.main.cmd.sys.pmo.internal.search", "is no subject for the calls of a tool"),
-        ("cg.v1r3.acme.main.cmd.agent.lead.wakeup", "is no subject for the calls of a tool"),
+        ("cg.v1r3.acme.main.cmd.sys.pmo.internal.search", "is not a subject for the calls of a tool"),
+        ("cg.v1r3.acme.main.cmd.agent.lead.wakeup", "is not a subject for the calls of a tool"),
         ("cg.v1r3.other.main.cmd.tool.search", "belongs to project \"other\", and the row to \"acme\""),
         ("search", "begins with \"search\""),
     ] {
@@ -105,10 +105,10 @@ fn every_array_has_items() {
 fn the_schema_of_a_row_is_judged_like_that_of_a_config() {
     let judge = |schema: &Value| {
         assert_eq!(schema["properties"]["q"]["type"], "string");
-        vec![RowFault { pointer: "/required".to_owned(), message: "is no list".to_owned() }]
+        vec![RowFault { pointer: "/required".to_owned(), message: "is not a list".to_owned() }]
     };
     let found = Row::read(&row(), &judge).expect_err("one fault");
-    assert_eq!(found[0].to_string(), "/parameters/required: is no list");
+    assert_eq!(found[0].to_string(), "/parameters/required: is not a list");
     assert_eq!(
         faults(&with(row(), json!({"parameters": {"type": "array", "items": {"type": "string"}}, "options": null}))).len(),
         1
@@ -120,7 +120,7 @@ fn all_faults_of_a_row_are_reported_with_their_places() {
     let bad = json!({
         "tool_name": "", "description": 7, "target_subject": 1, "after_execution": "stop", "parameters": [],
         "options": {
-            "args": {"defaults": {"nobody": 1}, "fixed": []}, "envs": {"q": "1X"}, "suspend_timeout_seconds": 0,
+            "args": {"defaults": {"other": 1}, "fixed": []}, "envs": {"q": "1X"}, "suspend_timeout_seconds": 0,
             "timeout_seconds": "3", "ui_allowed": "yes"
         }
     });
@@ -132,7 +132,7 @@ fn all_faults_of_a_row_are_reported_with_their_places() {
             "",
             "/after_execution",
             "/description",
-            "/options/args/defaults/nobody",
+            "/options/args/defaults/other",
             "/options/args/fixed",
             "/options/envs/q",
             "/options/envs/q",

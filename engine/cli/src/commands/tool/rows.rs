@@ -137,7 +137,7 @@ pub(super) fn export(names: &[String], project: &str, tools: &Tools, place: &Pla
         let tool = tools.get(name)?;
         let row = Row::of_tool(tool, &project);
         rows.push(row.ok_or_else(|| {
-            Failure::Usage(format!("tool {name} has no \"target_subject\": no service executes its calls, and it is no row"))
+            Failure::Usage(format!("tool {name} has no \"target_subject\", so it cannot be a row: no service executes its calls"))
         })?);
     }
     let mut list = place.screen.begin_list();
