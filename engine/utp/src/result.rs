@@ -10,9 +10,9 @@ use crate::callback::STATUS_RULE;
 use crate::command::AfterExecutionName;
 use crate::control::set_by_result;
 use crate::error_code::ErrorCode;
+use crate::id::NAME_RULE;
 use crate::read::{Fields, shown};
 use crate::status::Status;
-use NAME_RULE;
 
 /// Content of a `tool.result` card. [`Given::content`] makes one whose parts agree.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
