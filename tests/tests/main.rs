@@ -1,6 +1,7 @@
 //! Whole-system tests: the engine from a job's files to its last entry, without the command line.
 
 mod acceptance;
+mod arguments;
 mod background;
 mod breadcrumbs;
 mod browser;

@@ -49,6 +49,11 @@ fn generated() -> anyhow::Result<BTreeMap<String, String>> {
     }
     let timeline = "timeline.schema.json";
     files.insert(timeline.to_owned(), schema_file(timeline, baton_timeline::schema())?);
+    for (name, document) in
+        [("utp.schema.json", baton_utp::published::schemas()), ("utp.asyncapi.json", baton_utp::published::asyncapi())]
+    {
+        files.insert(name.to_owned(), schema_file(name, document)?);
+    }
     let script = "script.schema.json";
     files.insert(script.to_owned(), schema_file(script, baton_models::script::schema())?);
     Ok(files)

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
@@ -24,10 +24,11 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ("baton-tool", &["baton-types"]),
     ("baton-timeline", &["baton-types"]),
     ("baton-docs", &["baton-types"]),
+    ("baton-utp", &["baton-types"]),
     ("baton-jq", &["baton-types"]),
     ("baton-breadcrumb", &["baton-types", "baton-template", "baton-jq"]),
     ("baton-store", &["baton-types", "baton-files", "baton-breadcrumb"]),
-    ("baton-config", &["baton-types", "baton-template", "baton-program", "baton-schema", "baton-tool"]),
+    ("baton-config", &["baton-types", "baton-template", "baton-program", "baton-schema", "baton-tool", "baton-utp"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
     ("baton-proof", &["baton-types", "baton-machine", "baton-schema", "baton-config"]),
     (
@@ -78,12 +79,13 @@ const LAYERS: [(&str, &[&str]); 20] = [
             "baton-macros",
             "baton-files",
             "baton-docs",
+            "baton-utp",
         ],
     ),
 ];
 
 /// All that the pure crates may depend on besides: no runtime, no network, no database, no clock, no randomness.
-const PURE: [(&str, &[&str]); 2] = [
+const PURE: [(&str, &[&str]); 3] = [
     (
         "baton-types",
         &[
@@ -102,6 +104,7 @@ const PURE: [(&str, &[&str]); 2] = [
         ],
     ),
     ("baton-machine", &["petgraph", "rustc-hash", "serde", "serde_json", "smallvec"]),
+    ("baton-utp", &["schemars", "serde", "serde_json", "thiserror"]),
 ];
 
 /// A cycle that stays.

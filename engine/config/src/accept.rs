@@ -1,7 +1,8 @@
 //! Acceptance: agents and tools that accept the results of delegations.
 
 use baton_types::config::{Accept, Acceptor, Tool};
-use baton_types::id::{AgentId, ToolId};
+use baton_types::id::{AgentId, CallId, ToolId};
+use baton_types::json::Json;
 use baton_types::tool_type::ToolType;
 use serde_json::{Value, json};
 
@@ -100,7 +101,8 @@ fn check_tool(tool: &Tool) -> Result<(), (String, String)> {
     let sample = json!({"request": "text", "result": "text", "documents": [{"path": "report.md", "version": 1}]});
     // The type of a result is that of the callee.
     let is_fault = |pointer: &str| pointer != "/result" && !pointer.starts_with("/result/");
-    let faults = tool.input.check(&sample).err().unwrap_or_default();
+    let effective = tool.effective_input(&Json::from(&sample), &AgentId::from("agent"), &CallId::from("0/1.1"));
+    let faults = tool.input.check(&effective.value()).err().unwrap_or_default();
     let fault = faults.into_iter().find(|fault| is_fault(&fault.pointer));
     let missing = INPUTS.into_iter().find(|input| !takes(input));
     if let Some(reason) = missing.map(|input| format!("it has no input \"{input}\"")).or(fault.map(|fault| fault.message)) {

@@ -7,6 +7,7 @@
 mod about_tools;
 mod accept;
 mod agent;
+mod arguments;
 mod background;
 mod configuration;
 mod conformance;

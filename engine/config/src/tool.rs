@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use baton_schema::{Others, object_schema};
 use baton_types::config::{
-    CONFIG_ID, CalleeContext, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool,
+    Arguments, CONFIG_ID, CalleeContext, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome,
+    Origin, ServiceSpec, Tool,
 };
 use baton_types::id::{AgentId, ROUTE_PREFIX, ToolId};
 use baton_types::json::Json;
@@ -250,6 +251,8 @@ impl<'s> Loader<'s> {
             after: None,
             controls_flow: false,
             suspends: false,
+            suspend_timeout: None,
+            arguments: Arguments::default(),
             calls: Vec::new(),
             describes_tools: false,
             manages_tasks: None,
@@ -358,6 +361,11 @@ impl<'s> Loader<'s> {
                 self.check_signature(function, schema, form.parameters.is_some(), texts);
             }
         }
+        let arguments = input.as_ref().map(|(schema, _)| self.arguments(&form, schema, texts)).unwrap_or_default();
+        let input = input.map(|(schema, own)| crate::arguments::schemas(&schema, own, &arguments));
+        if tool_type.behavior().runs_code {
+            self.check_service(&form, value, texts);
+        }
         self.check_inner_calls(tool_type, &form, executor.as_ref(), texts);
         let accept = self.accept(tool_type, &form, texts);
         let (output_tree, output) = self.output_schema(&form, texts).unzip();
@@ -365,19 +373,20 @@ impl<'s> Loader<'s> {
         let properties = || form.input_schema.as_ref()?.get("properties")?.as_object();
         let inputs = form.parameters.as_ref().or_else(properties);
         let takes_config_id = inputs.is_some_and(|inputs| inputs.contains_key(CONFIG_ID));
-        let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, texts);
+        let examples = self.examples(&form, input.as_ref().map(|(judged, _)| (judged, &arguments)), output_tree, texts);
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Tool(ToolId::new(form.tool_id.as_str()));
             self.money_limits.push(money_limit(texts.text("/limits/cost_usd"), holder));
         }
-        let (Some((_, input)), true) = (input, self.faults.len() == before) else { return };
+        let (Some((input, seen)), true) = (input, self.faults.len() == before) else { return };
         let id = ToolId::new(form.tool_id.as_str());
         let definition = Arc::new(ToolDefinition {
             id: id.clone(),
             name: form.name.filter(|name| *name != form.tool_id),
             description: form.description.clone(),
-            input_schema: input.json().clone(),
+            input_schema: seen.json().clone(),
         });
+        let is_service = form.target_subject.is_some();
         let tool = Tool {
             id: id.clone(),
             tool_type,
@@ -389,8 +398,10 @@ impl<'s> Loader<'s> {
             effect: form.effect.unwrap_or_default(),
             writes: form.writes.unwrap_or_default(),
             after: form.after_execution,
-            controls_flow: form.controls_flow.unwrap_or_default(),
-            suspends: form.suspends.unwrap_or_default(),
+            controls_flow: form.controls_flow.unwrap_or(is_service),
+            suspends: form.suspends.unwrap_or(is_service),
+            suspend_timeout: form.suspend_timeout_seconds.map(|seconds| Duration::from_secs(u64::from(seconds))),
+            arguments,
             calls: form.calls.unwrap_or_default(),
             describes_tools: form.describes_tools.unwrap_or_default(),
             manages_tasks: form.manages_tasks,
@@ -439,13 +450,17 @@ impl<'s> Loader<'s> {
             }
         };
         if !row.runs_code {
-            const KEYS: [&str; 11] = [
+            const KEYS: [&str; 15] = [
                 "effect",
                 "timeout_seconds",
                 "idle_seconds",
                 "writes",
                 "controls_flow",
                 "suspends",
+                "suspend_timeout_seconds",
+                "target_subject",
+                "args",
+                "envs",
                 "calls",
                 "on_unknown_outcome",
                 "settings",
@@ -528,6 +543,9 @@ impl<'s> Loader<'s> {
             files: exec.command.iter().filter_map(hash).collect(),
             above,
         });
+        if let Some(service) = crate::arguments::service(form).filter(|_| tool_type.behavior().runs_code) {
+            return self.service_executor(service, form, texts);
+        }
         match (tool_type.behavior().runs_code, texts.function, exec) {
             (true, Some(function), None) => Some(Executor::Function(function.name())),
             (true, None, Some(exec)) => Some(Executor::Exec(exec)),
@@ -558,6 +576,25 @@ impl<'s> Loader<'s> {
             }
             (false, None, None) => None,
         }
+    }
+}
+
+impl<'s> Loader<'s> {
+    /// Returns the executor of a tool service, which has no other.
+    fn service_executor(&mut self, service: ServiceSpec, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
+        let id = &form.tool_id;
+        let (place, message) = match (texts.function, &form.exec) {
+            (Some(function), _) => {
+                ("/target_subject", format!("tool \"{id}\" has two executors: \"target_subject\" and fn {}", function.name))
+            }
+            (None, Some(_)) => {
+                let place = texts.newest_of(["/exec", "/target_subject"]);
+                (place, format!("tool \"{id}\" has two executors: \"exec\" and \"target_subject\""))
+            }
+            (None, None) => return Some(Executor::Service(service)),
+        };
+        self.faults.push(texts.fault(FaultKind::TooManyExecutors, place, Spot::Key, message).expected("one of them"));
+        None
     }
 }
 

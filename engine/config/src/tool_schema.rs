@@ -1,7 +1,9 @@
 //! Inputs and outputs of a tool's calls: schemas from both dialects, checked against types, functions and examples.
 
 use baton_schema::{Others, Slip, check_keywords, object_schema, part_schema};
-use baton_types::config::Example;
+use baton_types::config::{Arguments, Example};
+use baton_types::id::{AgentId, CallId};
+use baton_types::json::Json;
 use baton_types::path::DocumentPath;
 use baton_types::schema::{Schema, SchemaFault};
 use baton_types::tool_type::ToolType;
@@ -174,7 +176,7 @@ impl<'s> Loader<'s> {
     pub(super) fn examples(
         &mut self,
         form: &ToolForm,
-        input: Option<&Schema>,
+        input: Option<(&Schema, &Arguments)>,
         output: Option<Value>,
         texts: &Texts<'_, 's>,
     ) -> Vec<Example> {
@@ -198,7 +200,10 @@ impl<'s> Loader<'s> {
                     self.faults.push(texts.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
                 }
             };
-            if let Some(Err(faults)) = input.map(|schema| schema.check(&example.input)) {
+            if let Some(Err(faults)) = input.map(|(schema, arguments)| {
+                let input = Json::from(&example.input);
+                schema.check(&arguments.applied_to(&input, &AgentId::from("agent"), &CallId::from("0/1.1")).value())
+            }) {
                 tell(faults, "input");
             }
             if let (Some(schema), Some(output)) = (&partial, &example.output) {

@@ -116,7 +116,7 @@ pub(crate) fn section(described: &DescribedTool) -> String {
     if let Some(summary) = &tool.summary {
         let _infallible = write!(page, "\nSummary in lists of tools: {}\n", line(summary));
     }
-    add_input(&mut page, &tool.input.json().value());
+    add_input(&mut page, &tool.definition.input_schema.value());
     let returns = tool.output.as_ref().map(|output| properties(output.json())).unwrap_or_default();
     if !returns.is_empty() {
         page.push_str("\n| returns | type | description |\n| --- | --- | --- |\n");

@@ -289,15 +289,18 @@ impl Draft<'_> {
 
     /// Records that `call` begins, with `documents`; `target` is the holder of the task that it creates.
     pub(super) fn start(&mut self, call: CallAt, tool: &Tool, documents: Vec<DocumentRef>, target: Option<Holder>) {
-        let (task, id) = (self.id(call.task), self.call(call).id.clone());
+        let (task, open) = (self.id(call.task), self.call(call));
+        let (id, asked) = (open.id.clone(), &open.asked.input);
+        let input = Some(tool.effective_input(asked, &self.agent(call.task).id, &id)).filter(|input| input != asked);
+        let envs = tool.arguments.envs.clone();
         let (tool, tool_type) = (tool.id.clone(), tool.tool_type);
-        self.push(Entry::CallStarted(CallStarted { task, call: id, tool, tool_type, documents, target }));
+        self.push(Entry::CallStarted(CallStarted { task, call: id, tool, tool_type, documents, target, input, envs }));
     }
 
     /// Lets the executor of `tool` run `call`.
     pub(super) fn execute(&mut self, call: CallAt, tool: &Tool) {
         let (agent, task, open) = (self.agent(call.task).id.clone(), self.id(call.task), self.call(call));
-        let (call, input) = (open.id.clone(), open.asked.input.clone());
+        let (call, input) = (open.id.clone(), tool.effective_input(&open.asked.input, &agent, &open.id));
         self.decision.effects.push(Effect::Execute { task, agent, call, tool: tool.id.clone(), input });
     }
 

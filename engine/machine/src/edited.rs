@@ -24,7 +24,8 @@ impl Run {
         }
         let agent = crate::agent(&self.configs, agent);
         let tool = self.configs.tool_of(Some(&agent.id), &edited).ok_or_else(|| format!("there is no tool {}", edited.tool))?;
-        tool.input.check(input).map_err(|faults| {
+        let effective = tool.effective_input(&edited.input, &agent.id, &id);
+        tool.input.check(&effective.value()).map_err(|faults| {
             let faults: Vec<String> = faults.iter().map(|fault| format!("/input{}: {}", fault.pointer, fault.message)).collect();
             faults.join("; ")
         })?;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use baton_types::call::AfterExecution;
 use baton_types::config::{
-    Accept, Acceptor, Agent, AgentProgram, Approver, CalleeContext, Catalog, Configs, Configuration, DEFAULT_MAX_OUTPUT_TOKENS,
-    EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec, OnFailure, OnText,
-    OnUnknownOutcome, OpenTasks, ProvidedModel, Summary, TaskAction, Tool,
+    Accept, Acceptor, Agent, AgentProgram, Approver, Arguments, CalleeContext, Catalog, Configs, Configuration,
+    DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec,
+    OnFailure, OnText, OnUnknownOutcome, OpenTasks, ProvidedModel, Summary, TaskAction, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -76,6 +76,8 @@ pub struct ToolDraft {
     describes_tools: bool,
     manages_tasks: Option<TaskAction>,
     suspends: bool,
+    suspend_timeout: Option<Duration>,
+    arguments: Arguments,
     calls: Vec<String>,
 }
 
@@ -237,6 +239,8 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
         describes_tools: false,
         manages_tasks: None,
         suspends: false,
+        suspend_timeout: None,
+        arguments: Arguments::default(),
         calls: Vec::new(),
     }
 }
@@ -319,6 +323,18 @@ impl ToolDraft {
         self
     }
 
+    /// Ends its suspended calls after `time`.
+    pub fn suspended_for(mut self, time: Duration) -> Self {
+        self.suspend_timeout = Some(time);
+        self
+    }
+
+    /// Adds values to the input of each call.
+    pub fn arguments(mut self, arguments: Arguments) -> Self {
+        self.arguments = arguments;
+        self
+    }
+
     /// Lets its code call these tools; `*` for every tool that the calling agent was granted.
     pub fn calls(mut self, tools: &[&str]) -> Self {
         self.calls = tools.iter().map(|tool| (*tool).to_owned()).collect();
@@ -393,6 +409,8 @@ impl ToolDraft {
             after: self.after,
             controls_flow: false,
             suspends: self.suspends,
+            suspend_timeout: self.suspend_timeout,
+            arguments: self.arguments.clone(),
             calls: self.calls.clone(),
             describes_tools: self.describes_tools,
             manages_tasks: self.manages_tasks,

@@ -111,9 +111,11 @@ pub fn line(entry: &Entry) -> Option<String> {
             let by_class = by_class.as_ref().map(|call| format!(" by the class of {call}")).unwrap_or_default();
             format!("{call} {tool} approved{by_class}{input}{}", class.concat())
         }
-        Entry::CallStarted(CallStarted { task: _task, call, tool, tool_type: _tool_type, documents, target }) => {
+        Entry::CallStarted(CallStarted { task: _task, call, tool, tool_type: _tool_type, documents, target, input, envs }) => {
+            let input = input.as_ref().map(|input| format!(" with {}", input.text())).unwrap_or_default();
+            let envs: Vec<String> = envs.iter().map(|(name, variable)| format!(" [{name} from {variable}]")).collect();
             let target = target.as_ref().map(|target| format!(" → {target}")).unwrap_or_default();
-            format!("{call} {tool} started{target}{}", document_list(documents))
+            format!("{call} {tool} started{target}{input}{}{}", envs.concat(), document_list(documents))
         }
         Entry::CallMade(CallMade { task: _task, call, asked }) => format!("{call} {} made", asked.tool),
         Entry::CallSuspended(suspended) => {

@@ -165,22 +165,30 @@ impl Execution {
         let executor = match self.tool.executor.clone() {
             Some(Executor::Function(name)) => shared.function(name).map(Runs::Function),
             Some(Executor::Exec(spec)) => Some(Runs::Exec(spec)),
+            Some(Executor::Service(service)) => {
+                let message = format!("this process has no connection to the tool service {}", service.target_subject);
+                return failed(ErrorCode::ToolFailed, &message);
+            }
             None => None,
         };
         let Some(executor) = executor else {
             return failed(ErrorCode::ToolFailed, "the tool has neither a function nor a command");
         };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
+        let input = match with_environment(&self.tool, self.input, |name| context.secret(name).ok()) {
+            Ok(input) => input,
+            Err(message) => return failed(ErrorCode::ToolFailed, &message),
+        };
         failpoint::pass("call.run.before");
         let ended = match executor {
             Runs::Function(function) if function.blocking => {
                 let Ok(permit) = Arc::clone(&shared.blocking).acquire_owned().await else {
                     return failed(ErrorCode::ToolFailed, "the engine is shutting down");
                 };
-                in_time(self.tool.timeout, signs.as_ref(), None, on_own_thread(function, &context, &self.input, permit)).await
+                in_time(self.tool.timeout, signs.as_ref(), None, on_own_thread(function, &context, &input, permit)).await
             }
             Runs::Function(function) => {
-                let code = AssertUnwindSafe((function.invoke)(&context, &self.input)).catch_unwind();
+                let code = AssertUnwindSafe((function.invoke)(&context, &input)).catch_unwind();
                 let inner = self.inner.as_deref();
                 in_time(self.tool.timeout, signs.as_ref(), inner, driven(inner, code)).await.map(|ended| match ended {
                     Ok(answer) => CodeEnd::Returned(answer),
@@ -202,7 +210,7 @@ impl Execution {
                     endings,
                     signs: signs.as_ref(),
                 };
-                let command = driven(inner, Box::pin(crate::exec::run(&context, exec, &self.input)));
+                let command = driven(inner, Box::pin(crate::exec::run(&context, exec, &input)));
                 in_time(self.tool.timeout, signs.as_ref(), inner, command).await.map(CodeEnd::Returned)
             }
         };
@@ -250,6 +258,24 @@ impl Execution {
             }
         }
     }
+}
+
+/// Returns `input` with the values of the variables that the tool's config names. No entry has these values.
+fn with_environment(tool: &Tool, input: Json, variable: impl Fn(&str) -> Option<String>) -> Result<Json, String> {
+    if tool.arguments.envs.is_empty() {
+        return Ok(input);
+    }
+    let serde_json::Value::Object(mut keys) = input.value() else { return Ok(input) };
+    for (name, named) in &tool.arguments.envs {
+        let value = variable(named).ok_or_else(|| {
+            format!(
+                "the environment variable {named} is not set, which has the parameter {name:?} of {}",
+                tool.definition.shown_name()
+            )
+        })?;
+        keys.insert(name.clone(), value.into());
+    }
+    Ok(Json::from(serde_json::Value::Object(keys)))
 }
 
 /// Does `work` within `limit` and without a longer silence than `signs` allow. Time in which the code waits for its `inner` calls

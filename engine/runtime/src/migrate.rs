@@ -177,6 +177,8 @@ fn is_same(was: &Tool, is: &Tool) -> bool {
         && was.after == is.after
         && was.controls_flow == is.controls_flow
         && was.suspends == is.suspends
+        && was.suspend_timeout == is.suspend_timeout
+        && was.arguments == is.arguments
         && was.timeout == is.timeout
         && was.idle == is.idle
         && was.limits == is.limits

@@ -88,7 +88,7 @@ impl Services {
         let tools: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
         let named = tools.into_values().filter_map(|tool| match tool.executor {
             Some(Executor::Function(name)) => Some(name),
-            Some(Executor::Exec(_)) | None => None,
+            Some(Executor::Exec(_) | Executor::Service(_)) | None => None,
         });
         let missing: Vec<FunctionName> = named.filter(|name| self.function(*name).is_none()).collect();
         if missing.is_empty() { Ok(()) } else { Err(RunError::MissingFunctions(missing)) }

@@ -241,7 +241,7 @@ fn variables(configs: &Configs, stand_in: Option<&str>) -> BTreeSet<String> {
                 names.extend(Profile::named(&like).into_iter().flat_map(of_profile));
                 names.extend(key_variable);
             }
-            Target::Script { .. } | Target::Setting { .. } | Target::Variable { .. } => {}
+            Target::Script { .. } | Target::Setting { .. } | Target::Variable { .. } | Target::Service(_) => {}
         }
     }
     if let Some(Embeddings { model, .. }) = &configs.job.embeddings {

@@ -120,6 +120,11 @@ impl Reader {
                 }
             }
             Entry::CallStarted(started) => {
+                // From here on, lines have the effective input.
+                let known = self.tasks.get_mut(&started.task).and_then(|task| task.calls.get_mut(&started.call));
+                if let Some((known, input)) = known.zip(started.input.clone()) {
+                    Arc::make_mut(known).input = input;
+                }
                 self.call(line, &started.call, started.tool.as_str(), Some(started.tool_type));
                 line.documents = self.references(&started.documents);
                 if let (Then::Block, Some(target)) = (started.tool_type.behavior().then, &started.target) {

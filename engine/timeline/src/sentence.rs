@@ -131,7 +131,7 @@ pub fn sentence(line: &Line) -> Sentence {
             let by_class = by_class.as_ref().map(|call| format!(" with the class of call {call}")).unwrap_or_default();
             said.name(shown(tool.as_str())).plain(format!("{} approved{by_class}{changed}{class}", arguments(&line.input)))
         }
-        Entry::CallStarted(CallStarted { task: _, call, tool, tool_type, documents: _, target }) => {
+        Entry::CallStarted(CallStarted { task: _, call, tool, tool_type, documents: _, target, input: _, envs: _ }) => {
             match (tool_type.behavior().then, target) {
                 (Then::Block, Some(target)) => {
                     let task = call.created_task();

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
 use baton_types::config::{Example, Executor, FunctionName, Tool};
+use baton_types::id::{AgentId, CallId};
 use baton_types::json::Json;
 use baton_types::schema::Schema;
 use serde_json::Value;
@@ -95,11 +96,13 @@ pub async fn run_example(functions: &[&ToolFunction], tool: &Tool, example: &Exa
     let named = |name: &FunctionName| functions.iter().find(|function| function.id == name.id);
     let Some(function) = tool.executor.as_ref().and_then(|executor| match executor {
         Executor::Function(name) => named(name),
-        Executor::Exec(_) => None,
+        Executor::Exec(_) | Executor::Service(_) => None,
     }) else {
         return Err(ExampleFailure::NoFunction { tool: tool.id.to_string() });
     };
-    check("input", &tool.input, &example.input)?;
+    let (agent, call) = (AgentId::from("agent"), CallId::from("0/1.1"));
+    let input = tool.effective_input(&Json::from(&example.input), &agent, &call);
+    check("input", &tool.input, &input.value())?;
     let mut context = ToolContext::for_test().may_write(tool.writes).with_settings(tool.settings.clone());
     if !example.answers.is_empty() {
         context = context.with_answers(&example.answers);
@@ -110,7 +113,6 @@ pub async fn run_example(functions: &[&ToolFunction], tool: &Tool, example: &Exa
         context = context.with_document(path, text);
     }
     let context = context.build();
-    let input = Json::from(&example.input);
     let output = match catching(|| (function.invoke)(&context, &input)).await? {
         Ok(output) => output.value(),
         Err(error) if error.kind == ToolErrorKind::Suspended => {

@@ -10,7 +10,7 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 21] = [
+const CRATES: [&str; 22] = [
     "engine/types",
     "engine/breadcrumb",
     "engine/machine",
@@ -29,6 +29,7 @@ const CRATES: [&str; 21] = [
     "engine/runtime",
     "engine/store",
     "engine/timeline",
+    "engine/utp",
     "engine/cli",
     "tools",
     "tests",

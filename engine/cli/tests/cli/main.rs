@@ -33,6 +33,7 @@ mod postgres;
 mod projects;
 mod recordings;
 mod reports;
+mod rows;
 mod runs;
 mod screens;
 mod scripts;

@@ -103,6 +103,24 @@ pub struct ToolForm {
     /// outside, with `baton deliver`, or comes at a moment that the code sets.
     #[serde(default)]
     pub suspends: Option<bool>,
+    /// Seconds after which a suspended call ends as `timeout`, unless its code sets a moment (default: no limit). Only for a tool with
+    /// `suspends` or `target_subject`.
+    #[serde(default)]
+    #[validate(range(min = 1, max = 31_536_000))]
+    pub suspend_timeout_seconds: Option<u32>,
+    /// The subject of the tool service that executes the calls: `cg.v1r3.PROJECT.CHANNEL.cmd.tool.TARGET`. The project may be
+    /// `{project_id}` and the channel `{channel_id}`. Only for a `function_tool` without a function and without `exec`. Its calls are
+    /// suspended, and `controls_flow` is `true` by default.
+    #[serde(default)]
+    #[validate(length(min = 1, max = 512))]
+    pub target_subject: Option<String>,
+    /// Values that are added to the input of each call.
+    #[serde(default)]
+    pub args: Option<ArgsForm>,
+    /// Environment variables whose values the code of a call gets as parameters: the variable by the parameter. Models do not see these
+    /// parameters. The timeline records only the name of the variable.
+    #[serde(default)]
+    pub envs: Option<BTreeMap<String, String>>,
     /// The tools that the code of a call may call: tool ids, or `*` for every tool that the calling agent was granted. Only for a
     /// command, or for a function that is `pure` and asynchronous. Code that runs again after a crash takes the results of the calls that
     /// it made.
@@ -172,6 +190,20 @@ pub struct ToolForm {
     #[serde(default)]
     #[schemars(inner(regex(pattern = ENV_PATTERN)))]
     pub secrets: Vec<String>,
+}
+
+/// Values that are added to the input of each call. Texts may have the placeholders `{agent_id}`, `{step_id}` (the number of the turn)
+/// and `{tool_call_id}`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Args")]
+pub struct ArgsForm {
+    /// Values of parameters that a call leaves out. An explicit `null` counts as a value.
+    #[serde(default)]
+    pub defaults: Map<String, Value>,
+    /// Values that replace those of the call. Models do not see these parameters.
+    #[serde(default)]
+    pub fixed: Map<String, Value>,
 }
 
 /// The types of tools that a config may have; `root` is the engine's own.

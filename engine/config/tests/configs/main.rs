@@ -17,6 +17,7 @@ mod prices;
 mod programs;
 mod reading;
 mod schemas;
+mod services;
 mod settings;
 mod shared;
 mod signatures;

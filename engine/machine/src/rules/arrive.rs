@@ -93,7 +93,8 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         check_repeats(draft, task, asked)?;
         return Ok(Checked::Repeats(earlier));
     }
-    if let Err(faults) = tool.input.check(&input) {
+    let checked = if tool.arguments.is_empty() { input.clone() } else { effective(draft, call, tool).value() };
+    if let Err(faults) = tool.input.check(&checked) {
         return Err(invalid_input(agent, tool, &faults));
     }
     check_configuration(agent, tool, asked)?;
@@ -119,10 +120,16 @@ fn check_acceptance(draft: &Draft<'_>, call: CallAt) -> Result<Arc<Tool>, CallEr
     let tool = draft.tool(call);
     if tool.tool_type.behavior().creates_task {
         draft.run.check_room(true, 0)?;
-    } else if let Err(faults) = tool.input.check(&draft.call(call).asked.input.value()) {
+    } else if let Err(faults) = tool.input.check(&effective(draft, call, &tool).value()) {
         return Err(invalid_input(draft.agent(call.task), &tool, &faults));
     }
     Ok(tool)
+}
+
+/// Returns the input of `call` with the values that the config of `tool` adds.
+fn effective(draft: &Draft<'_>, call: CallAt, tool: &Tool) -> Json {
+    let open = draft.call(call);
+    tool.effective_input(&open.asked.input, &draft.agent(call.task).id, &open.id)
 }
 
 /// Refuses a configuration that the agent was not granted for this tool. The error names those that it was.

@@ -10,12 +10,18 @@ use crate::prelude::*;
 use crate::rules::writes;
 
 /// Suspends a running call.
-pub(crate) fn suspend(draft: &mut Draft<'_>, id: &CallId, suspension: Suspension) {
+///
+/// A moment that the code sets counts. Without one, `suspend_timeout_seconds` of the tool's config does.
+pub(crate) fn suspend(draft: &mut Draft<'_>, id: &CallId, mut suspension: Suspension) {
     let Some(call) = draft.run.running_function(id) else {
         return draft.record_late(&id.task(), format!("the suspension of call {id}"));
     };
     draft.settle_asks(call.task, Some(id), Used::Reservation);
-    let (task, tool) = (draft.id(call.task), draft.tool(call).id.clone());
+    let (task, tool) = (draft.id(call.task), draft.tool(call));
+    if let (None, Some(timeout)) = (suspension.until, tool.suspend_timeout) {
+        suspension.until = Some(draft.at.plus(timeout));
+    }
+    let tool = tool.id.clone();
     draft.push(Entry::CallSuspended(Box::new(CallSuspended { task, call: id.clone(), tool, suspension })));
     draft.then(Step::Advance(call.task));
 }

@@ -6,6 +6,7 @@ mod ahead;
 mod allotment;
 mod approvals;
 mod approved_classes;
+mod arguments;
 mod asks;
 mod background;
 mod budgets;

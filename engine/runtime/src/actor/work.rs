@@ -313,7 +313,7 @@ impl Actor {
     pub(crate) fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId) -> Option<Message> {
         // A later event of the same batch may have ended the call.
         let open = self.run.task(&task).and_then(|task| task.call(&call)).filter(|call| !call.is_finished())?;
-        let Some((tool, input)) = self.run.configs().applied(&agent, &open.asked) else {
+        let Some((tool, input)) = self.run.configs().executed(&agent, &call, &open.asked) else {
             panic!("the machine began the call {call} of {tool}, which has no config");
         };
         let (is_approved, asked) = (open.approved().is_some(), Arc::clone(&open.asked));

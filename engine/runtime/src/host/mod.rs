@@ -137,12 +137,15 @@ impl ToolHost for Host {
             _ => &self.tool.secrets,
         };
         let other = self.tool.configuration.as_ref().and_then(|configuration| configuration.secret.as_deref());
-        let secret = named.iter().any(|named| named == name).then(|| (self.shared.variable)(other.unwrap_or(name))).flatten();
+        let is_of_input = self.tool.arguments.envs.values().any(|named| named == name);
+        let secret = (is_of_input || named.iter().any(|named| named == name))
+            .then(|| (self.shared.variable)(other.unwrap_or(name)))
+            .flatten();
         for (cassettes, secret) in self.shared.providers.cassettes().into_iter().zip(&secret) {
             cassettes.keep_out(secret);
         }
         // A command is given variables that are no secrets as well.
-        let is_declared = self.tool.secrets.iter().any(|declared| declared == name);
+        let is_declared = is_of_input || self.tool.secrets.iter().any(|declared| declared == name);
         let kept =
             secret.as_ref().and_then(|value| if is_declared { Some(value.clone()) } else { secret_of_variable(name, value) });
         if let Some(kept) = kept {

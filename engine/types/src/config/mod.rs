@@ -3,6 +3,7 @@
 //! The files a person writes are read by the loader, which gathers *all* faults; what is here is consistent,
 //! so the machine looks things up without asking whether they exist.
 
+mod arguments;
 mod catalog;
 mod configuration;
 mod model;
@@ -26,6 +27,7 @@ use crate::path::DocumentPath;
 use crate::schema::{CompileSchema, Schema};
 
 pub use crate::model::Invocation;
+pub use arguments::{Arguments, OTHER_PLACEHOLDERS, PLACEHOLDERS, placeholders_in};
 pub use catalog::{Catalog, INVOCATION_NOTE, catalog_header, first_sentence, one_line, tool_prompt};
 pub use configuration::{CONFIG_ID, Configuration, Named};
 pub use model::{
@@ -34,7 +36,7 @@ pub use model::{
 pub use money::{MoneyHolder, MoneyLimit, Place};
 pub use policy::{Accept, Acceptor, Approver, CalleeContext, Join, OnFailure, OnUnknownOutcome, OpenTasks, Retry, TaskAction};
 pub use reach::{Origin, Reach, Target};
-pub use tool::{ALL_GRANTED, Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, Tool};
+pub use tool::{ALL_GRANTED, Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, ServiceSpec, Tool};
 
 /// The job, agents and tools of a run.
 #[derive(Debug)]

@@ -83,6 +83,8 @@ pub enum Target {
     },
     /// A variable of the environment with a secret that a tool reads.
     Secret(String),
+    /// The subject of a tool service, which gets the inputs of calls.
+    Service(String),
     /// A variable that a file sets, and that nothing else sets.
     Variable {
         /// Its name.
@@ -125,6 +127,7 @@ impl fmt::Display for Reach {
                 write!(f, "{holder} sets {name:?} to {}", value.escape_debug().to_string().replace("\\\"", "\""))
             }
             Target::Secret(variable) => write!(f, "{holder} reads the secret {variable:?}"),
+            Target::Service(subject) => write!(f, "{holder} sends its calls to the tool service {subject:?}"),
             Target::Variable { name, shown, hash } => {
                 write!(f, "{holder} sets the variable {name:?} to {shown} (blake3 {hash})")
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::arguments::Arguments;
 use super::configuration::Configuration;
 use super::policy::{Accept, Approver, CalleeContext, OnFailure, OnUnknownOutcome, TaskAction};
 use super::reach::Reach;
@@ -47,6 +48,10 @@ pub struct Tool {
     pub controls_flow: bool,
     /// Whether its code may end without a result, which comes later.
     pub suspends: bool,
+    /// Time after which a suspended call ends as `timeout`, unless its code sets a moment.
+    pub suspend_timeout: Option<Duration>,
+    /// Values that the config adds to the input of each call.
+    pub arguments: Arguments,
     /// The tools that its code may call: ids, or [`ALL_GRANTED`] for those that the calling agent was granted. Empty for none.
     pub calls: Vec<String>,
     /// Whether a call describes other tools of the agent, which its input `tools` names.
@@ -147,14 +152,17 @@ impl Tool {
     /// counts as it is written, byte for byte, so no two ways of reading it can differ.
     ///
     /// The title and the change count too, although they decide nothing: the person said yes to what they were shown. Where
-    /// a config has neither, the hash is that of the versions which knew neither. Of a configured tool, the configuration and the
-    /// resulting settings count as well.
+    /// a config has neither, the hash is that of the versions which knew neither. The same holds for values that the config adds to
+    /// inputs. Of a configured tool, the configuration and the resulting settings count as well.
     pub fn call_hash(&self, input: &Json) -> ContentHash {
         let executor = self.executor.as_ref().map(|executor| format!("{executor:?}"));
         let definition = (&*self.definition, self.tool_type, self.effect, self.writes, &self.agent, executor);
         let mut tool = serde_json::to_vec(&definition).expect("a definition always serialises");
         if self.title.is_some() || self.changes.is_some() {
             tool.extend(serde_json::to_vec(&(&self.title, &self.changes)).expect("names always serialise"));
+        }
+        if !self.arguments.is_empty() {
+            tool.extend(serde_json::to_vec(&self.arguments).expect("names and values always serialise"));
         }
         if let Some(Configuration { id, model_key, secret }) = &self.configuration {
             let configured = (id, model_key, secret, self.settings.text());
@@ -224,6 +232,8 @@ pub enum Executor {
     Function(FunctionName),
     /// A command that reads JSON and writes JSON.
     Exec(ExecSpec),
+    /// A tool service on a bus.
+    Service(ServiceSpec),
 }
 
 impl std::fmt::Debug for Executor {
@@ -232,8 +242,17 @@ impl std::fmt::Debug for Executor {
             Self::Function(function) => write!(f, "fn {}", function.name),
             Self::Exec(exec) if exec.files.is_empty() => write!(f, "exec {:?} with {:?}", exec.command, exec.env),
             Self::Exec(exec) => write!(f, "exec {:?} with {:?} of {:?}", exec.command, exec.env, exec.files),
+            Self::Service(service) => write!(f, "service {:?}", service.target_subject),
         }
     }
+}
+
+/// A tool service, which gets a command for each call and delivers the result later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceSpec {
+    /// The subject of the commands (seed 004): `cg.v1r3.PROJECT.CHANNEL.cmd.tool.TARGET…`. The project may be `{project_id}` and the
+    /// channel `{channel_id}`.
+    pub target_subject: String,
 }
 
 /// The name of a registered Rust function.

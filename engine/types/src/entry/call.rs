@@ -1,5 +1,6 @@
 //! Entries of calls: made, refused, started, suspended, finished.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,12 @@ pub struct CallStarted {
     /// The called agent, or the recipient of the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Holder>,
+    /// The effective input: that of the call with the `args` of the tool's config. Absent if it is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Json>,
+    /// The environment variables whose values the code receives as parameters, by parameter. No value is recorded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub envs: BTreeMap<String, String>,
 }
 
 /// The code of a call has ended, and the result of the call comes later: from outside, or at a moment.

@@ -11,7 +11,8 @@ use baton_runtime::InitialDocument;
 use baton_types::call::{CallResult, CallStatus};
 use baton_types::config::Tool;
 use baton_types::document::DocumentVersion;
-use baton_types::json;
+use baton_types::id::{AgentId, CallId};
+use baton_types::json::{self, Json};
 use baton_types::tool_type::Then;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
@@ -65,7 +66,7 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     }
     let tools = Tools::load(place, job_of(rest).as_deref())?;
     let tool = tools.get(name)?;
-    let properties = tool.input.json().value()["properties"].as_object().cloned().unwrap_or_default();
+    let properties = tool.definition.input_schema.value()["properties"].as_object().cloned().unwrap_or_default();
     let called = std::iter::once(OsString::from(format!("baton tool call {name}")));
     let arguments: Vec<OsString> = called.chain(rest.iter().map(OsString::from)).collect();
     let matches = match command(tool, &properties).try_get_matches_from(&arguments) {
@@ -75,7 +76,9 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     let args = CallArgs::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
     let place = &place.with_screen(args.common.screen());
     let input = input(&args, &matches, &properties)?;
-    if let Err(faults) = tool.input.check(&input) {
+    // The call in the run has another agent and another id, which only placeholders could show.
+    let effective = tool.effective_input(&Json::from(&input), &AgentId::from("agent"), &CallId::from("0/1.1"));
+    if let Err(faults) = tool.input.check(&effective.value()) {
         return refuse_input(tool, &faults, place);
     }
     if args.dry_run {

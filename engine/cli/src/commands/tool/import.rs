@@ -1,18 +1,19 @@
 //! `baton tool import`: writes the tools of another system as tool configs, and reports every change.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use baton_files::read;
 use baton_schema::{Change, ForeignTool, foreign_tools};
 use serde_json::{Map, Value, json};
 
+use super::rows;
 use crate::exit::{Exit, Failure};
 use crate::export::Target;
 use crate::place::Place;
 use crate::text::{Text, text};
 
 /// The most bytes of a file with definitions.
-const MAX_FILE_BYTES: u64 = 64 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Longest title of a tool.
 const MAX_TITLE: usize = 60;
@@ -24,9 +25,12 @@ const MAX_DESCRIPTION: usize = 20_000;
 /// name as its last argument.
 pub(super) fn run(file: &Path, folder: &Path, exec: &[String], is_forced: bool, place: &Place) -> Result<Exit, Failure> {
     let source = place.current.join(file);
+    if let Some(rows) = rows::found(&source, place)? {
+        return run_rows(&rows, folder, exec, is_forced, place);
+    }
     let bytes = read(&source, MAX_FILE_BYTES).map_err(|error| Failure::file(&source, error))?;
     let document = document(&bytes).map_err(|error| Failure::Usage(format!("{} {error}", place.shown(&source))))?;
-    let own: Vec<String> = crate::job::tools(place)?.keys().map(|id| twin(id.as_str())).collect();
+    let own = own_ids(place)?;
     let foreign = foreign_tools(&document, &|id| own.contains(&twin(id)));
     let foreign = foreign.map_err(|error| Failure::Usage(format!("{}: {error}", place.shown(&source))))?;
     if let Some(tool) = foreign.tools.iter().find(|tool| !exec.is_empty() && !is_argument(&tool.name)) {
@@ -58,8 +62,35 @@ pub(super) fn run(file: &Path, folder: &Path, exec: &[String], is_forced: bool, 
     Ok(Exit::Done)
 }
 
+/// Returns the ids of the program's tools in their normal form.
+fn own_ids(place: &Place) -> Result<Vec<String>, Failure> {
+    Ok(crate::job::tools(place)?.keys().map(|id| twin(id.as_str())).collect())
+}
+
+/// Writes the tools of `rows`, which services execute. Nothing is written if a row has a fault.
+fn run_rows(rows: &[(PathBuf, Value)], folder: &Path, exec: &[String], is_forced: bool, place: &Place) -> Result<Exit, Failure> {
+    if !exec.is_empty() {
+        let message = "--exec does not apply to rows of resource.tools: services execute their calls";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let own = own_ids(place)?;
+    let imported = rows::imported(rows, &|id| own.contains(&twin(id)), place)?;
+    let target = Target::checked(place.current.join(folder), is_forced, place)?;
+    let mut reports = Vec::new();
+    for (index, rows::Imported { tool, config }) in imported.iter().enumerate() {
+        let name = format!("{}.json", tool.id);
+        let written = target.write(&name, format!("{config:#}\n").as_bytes(), index);
+        let written = written.map_err(|error| Failure::File { path: name, error })?;
+        report(&place.shown(&written), Some(tool), &tool.changes, &mut reports, place)?;
+    }
+    if !place.screen.is_text() {
+        place.screen.json_list(&reports)?;
+    }
+    Ok(Exit::Done)
+}
+
 /// Reads a document in JSON; the error continues a sentence about the file.
-fn document(bytes: &[u8]) -> Result<Value, String> {
+pub(super) fn document(bytes: &[u8]) -> Result<Value, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes).map_err(|error| {
         let begins_as_json = bytes.trim_ascii_start().first().is_some_and(|first| b"{[\"".contains(first));

@@ -126,6 +126,7 @@ fn executor(tool: &Tool) -> Option<String> {
             Some(format!("fn {} ({}:{})", function.name, function.file, function.line))
         }
         Executor::Exec(exec) => Some(exec.command.join(" ")),
+        Executor::Service(service) => Some(format!("service {}", service.target_subject)),
     }
 }
 

@@ -5,6 +5,7 @@ mod catalog;
 mod examples;
 mod import;
 mod look;
+mod rows;
 mod tools;
 
 use std::path::PathBuf;
@@ -95,10 +96,10 @@ enum ToolVerb {
     },
     /// Write the tools of another system as tool configs.
     #[command(
-        about = "Write the tools of another system as tool configs: the answer of MCP's tools/list, functions of OpenAI, an OpenAPI description"
+        about = "Write the tools of another system as tool configs: the answer of MCP's tools/list, functions of OpenAI, an OpenAPI description, rows of resource.tools"
     )]
     Import {
-        /// The JSON file with the definitions
+        /// The JSON file with the definitions, or a folder with rows of resource.tools in JSON files
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
         /// Write the configs into DIR, a new or empty folder, such as `tools`
@@ -110,6 +111,18 @@ enum ToolVerb {
         /// Allow --out to replace files in a folder that is not empty
         #[arg(long)]
         force: bool,
+    },
+    /// Print tools that services execute as rows of resource.tools, in JSON
+    #[command(after_help = "Example:\n  baton tool export --project acme --job jobs/report > rows.json")]
+    Export {
+        /// The tools [default: all with a `target_subject`]
+        #[arg(add = complete::tools())]
+        names: Vec<String>,
+        /// The project of the rows
+        #[arg(long, value_name = "PROJECT")]
+        project: String,
+        #[command(flatten)]
+        whose: Whose,
     },
     /// Print the JSON Schema of a tool's input, or the definition that a provider receives
     Schema {
@@ -164,6 +177,9 @@ pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure>
         ToolVerb::Schema { name, provider, whose } => {
             let tools = Tools::load(place, whose.job.as_deref())?;
             look::schema(tools.get(name)?, provider.map(Dialect::target), place)?;
+        }
+        ToolVerb::Export { names, project, whose } => {
+            rows::export(names, project, &Tools::load(place, whose.job.as_deref())?, place)?;
         }
         ToolVerb::Import { file, out, exec, force } => return import::run(file, out, exec, *force, place),
         ToolVerb::Call { words } if call::is_help(words) => print_call_help()?,

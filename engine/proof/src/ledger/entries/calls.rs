@@ -9,7 +9,7 @@ use baton_types::document::DocumentRef;
 use baton_types::entry::{
     CallApproved, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended, Concern, Conflict, FinalState, Output,
 };
-use baton_types::id::CallId;
+use baton_types::id::{AgentId, CallId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
@@ -100,7 +100,8 @@ impl Ledger {
             // The approval binds the input of the person, which the tool must accept.
             (Some((_, Concern::Approval { .. })), Some((edited, tool))) => {
                 let written = said.is_some_and(|said| said.output.value()["input"] == edited.input.value());
-                let is_input = tool.input.check(&edited.input.value()).is_ok();
+                let effective = tool.effective_input(&edited.input, &AgentId::from("agent"), id);
+                let is_input = tool.input.check(&effective.value()).is_ok();
                 written && is_input && tool.call_hash(&edited.input) == approved.call_hash
             }
             _ => false,
