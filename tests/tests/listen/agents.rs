@@ -216,7 +216,7 @@ async fn a_long_record_is_a_document_and_a_long_answer_is_bounded() {
 #[tokio::test]
 async fn the_records_of_the_documentation_work() {
     let desk = Desk::new();
-    let page = include_str!("../../docs/agents.md");
+    let page = include_str!("../../../docs/agents.md");
     let blocks = page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let [definition, request] = &blocks.map(|text| serde_json::from_str(text).unwrap()).collect::<Vec<Value>>()[..] else {
         panic!("the page has an agent and a request")
