@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Finished, TestJob, call_error, call_output, calls, finish, handoff, model};
 
-/// Runs a job whose agent calls the tool `command` once with `input`.
-async fn ran(config: Value, input: Value) -> Finished {
+/// Returns an engine whose model calls the tool `command` once with `input`.
+fn engine(input: Value) -> Engine {
     let model = model(move |_, turn, _| match turn {
         1 => calls(&[("command", input.clone())]),
         _ => handoff("done", &[]),
@@ -20,13 +20,18 @@ async fn ran(config: Value, input: Value) -> Finished {
         "LIBRARY_KEY" => Some("canary-4711".to_owned()),
         _ => None,
     };
-    let engine = Engine::builder()
+    Engine::builder()
         .trust(baton_runtime::TrustEverything)
         .store(Arc::new(MemoryStore::default()))
         .variables(variables)
         .model("m", model)
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// Runs a job whose agent calls the tool `command` once with `input`.
+async fn ran(config: Value, input: Value) -> Finished {
+    let engine = engine(input);
     let job = TestJob::new("solo", json!({})).agent("solo", &["command", "handoff"]).tool_by_schema("command", config).load();
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     finish(&engine, &handle).await
@@ -80,11 +85,12 @@ async fn a_call_whose_variable_is_not_set_fails_before_its_code_runs() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_service_fails_in_a_process_without_a_bus() {
+async fn a_job_that_needs_a_tool_service_does_not_start() {
     let mut service = config(json!({"key": "LIBRARY_KEY"}));
     service["target_subject"] = json!("cg.v1r3.{project_id}.{channel_id}.cmd.tool.library");
-    let finished = ran(service, json!({"q": "a"})).await;
-    let error = call_error(&finished.entries, "0/1.1");
-    assert!(error.contains("no connection to the tool service cg.v1r3"), "{error}");
-    assert_eq!(finished.status, "success", "the run continues");
+    let job = TestJob::new("solo", json!({})).agent("solo", &["command", "handoff"]).tool_by_schema("command", service).load();
+    let engine = engine(Value::Null);
+    let refused = engine.start(job, StartOptions::default()).await.err().unwrap().to_string();
+    assert!(refused.contains("no connection to tool services") && refused.contains("command"), "{refused}");
+    assert!(engine.store().runs().await.unwrap().is_empty(), "nothing is stored");
 }

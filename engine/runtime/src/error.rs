@@ -8,7 +8,7 @@ use baton_schema::provider::SchemaFault;
 use baton_store::StoreError;
 use baton_types::config::FunctionName;
 use baton_types::event::Refusal;
-use baton_types::id::{AgentId, ContentHash, RunId};
+use baton_types::id::{AgentId, ContentHash, RunId, ToolId};
 
 /// Why a run was not started, resumed or acted on.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -69,6 +69,13 @@ pub enum RunError {
     /// at once.
     #[error("the engine lacks functions that the job was loaded with: {}", functions_of(.0))]
     MissingFunctions(Vec<FunctionName>),
+    /// Granted tools have a `target_subject`, and the engine has no connection to tool services.
+    #[error(
+        "this version of Baton has no connection to tool services, and these tools of the job need one: {}; remove them from the \
+         agents, or give them an \"exec\" in place of \"target_subject\"",
+        .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    NoServices(Vec<ToolId>),
     /// No run has this id.
     #[error("there is no run {0}")]
     UnknownRun(RunId),

@@ -10,7 +10,7 @@ use baton_models::{Model, OwnPrograms, Providers, RunKey, ScriptFault, ScriptedM
 use baton_store::{Store, StoreError};
 use baton_tool::ToolFunction;
 use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, PROGRAM_MODEL, ProviderSettings, RUN_SCRIPT};
-use baton_types::id::{CallId, ProjectId, RunId};
+use baton_types::id::{CallId, ProjectId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::model::Invocation;
 use baton_types::money::Price;
@@ -83,7 +83,8 @@ impl Services {
         self.functions.binary_search_by_key(&name.id, |function| function.id).ok().map(|place| self.functions[place])
     }
 
-    /// Reports functions of granted tools that the program lacks. Tools that no agent is granted need none.
+    /// Reports functions of granted tools that the program lacks, and tool services that it cannot reach. Tools that no agent is
+    /// granted need none.
     pub(crate) fn check_functions(&self, configs: &Configs) -> Result<(), RunError> {
         let tools: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
         let named = tools.into_values().filter_map(|tool| match tool.executor {
@@ -91,7 +92,13 @@ impl Services {
             Some(Executor::Exec(_) | Executor::Service(_)) | None => None,
         });
         let missing: Vec<FunctionName> = named.filter(|name| self.function(*name).is_none()).collect();
-        if missing.is_empty() { Ok(()) } else { Err(RunError::MissingFunctions(missing)) }
+        if !missing.is_empty() {
+            return Err(RunError::MissingFunctions(missing));
+        }
+        let served = configs.agents.values().flat_map(|agent| agent.tools.values());
+        let served = served.filter(|tool| matches!(tool.executor, Some(Executor::Service(_)))).map(|tool| tool.id.clone());
+        let served: BTreeSet<ToolId> = served.collect();
+        if served.is_empty() { Ok(()) } else { Err(RunError::NoServices(served.into_iter().collect())) }
     }
 
     /// Returns an empty cache of conversations for a run.

@@ -76,6 +76,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::Tools(_)
         | RunError::Invocation { .. }
         | RunError::MissingFunctions(_)
+        | RunError::NoServices(_)
         | RunError::NoSuchDecision { .. }
         | RunError::NoSuchEntry { .. }
         | RunError::PastTheEnd { .. }
