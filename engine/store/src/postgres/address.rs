@@ -17,7 +17,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// The parameters that only this program knows. They are removed before the client reads the address.
-const OWN: [&str; 2] = ["direct", "passfile"];
+const OWN: [&str; 3] = ["direct", "passfile", "prepared"];
 
 /// The address of a database.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub(crate) struct Address {
     config: Config,
     /// Where the connection that listens goes, if not to the same place.
     direct: Option<Config>,
+    /// Whether connections keep the plans of their statements.
+    is_prepared: bool,
 }
 
 impl std::fmt::Debug for Address {
@@ -97,7 +99,12 @@ impl Address {
                 Some(elsewhere(&config, &unescaped(place)).ok_or_else(|| wrong("`direct` is not HOST:PORT".to_owned()))?)
             }
         };
-        Ok(Self { config, direct })
+        let is_prepared = match own("prepared") {
+            None | Some((_, "off")) => false,
+            Some((_, "on")) => true,
+            Some(_) => return Err(wrong("`prepared` is neither on nor off".to_owned())),
+        };
+        Ok(Self { config, direct, is_prepared })
     }
 
     /// Returns the settings of connections.
@@ -108,6 +115,11 @@ impl Address {
     /// Returns the settings of the connection that listens.
     pub(super) fn direct(&self) -> &Config {
         self.direct.as_ref().unwrap_or(&self.config)
+    }
+
+    /// Whether connections keep the plans of their statements, by prepared statements.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.is_prepared
     }
 
     /// Returns how connections are encrypted.

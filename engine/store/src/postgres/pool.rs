@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod};
 use tokio::time::Instant;
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 
 use super::address::Address;
+use super::value::Parameter;
 use crate::StoreError;
 
 /// The most connections of one store, in addition to the one that listens.
@@ -182,7 +184,8 @@ impl Pool {
             PoolError::Timeout(_) => Failure::Final(StoreError::Busy { path: self.address.shown().into() }),
             other => Failure::Final(StoreError::Postgres { what: other.to_string() }),
         })?;
-        Ok(Arc::new(Connection { object: Some(object), is_in_transaction: AtomicBool::new(false) }))
+        let is_prepared = self.address.is_prepared();
+        Ok(Arc::new(Connection { object: Some(object), is_prepared, is_in_transaction: AtomicBool::new(false) }))
     }
 }
 
@@ -190,7 +193,21 @@ impl Pool {
 pub(super) struct Connection {
     /// `None` only while this is dropped.
     object: Option<Object>,
+    is_prepared: bool,
     is_in_transaction: AtomicBool,
+}
+
+impl Connection {
+    /// Executes a statement that returns at most one row, and that is executed often: the connection may keep its plan.
+    pub(super) async fn frequent(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, StoreError> {
+        let Some(object) = self.object.as_ref().filter(|_| self.is_prepared) else {
+            return Ok(self.query_typed_opt(text, parameters).await?);
+        };
+        let types: Vec<Type> = parameters.iter().map(|(_, of)| of.clone()).collect();
+        let statement = object.prepare_typed_cached(text, &types).await?;
+        let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
+        Ok(object.query_opt(&statement, &values).await?)
+    }
 }
 
 impl std::ops::Deref for Connection {
