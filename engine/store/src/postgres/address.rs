@@ -57,7 +57,7 @@ impl Address {
         let own = |name: &str| own.iter().find_map(|parameter| parameter.split_once('=').filter(|(found, _)| *found == name));
         let address = if others.is_empty() { address.to_owned() } else { format!("{address}?{}", others.join("&")) };
         // Errors of the client name the parameter, never a value.
-        let mut config = Config::from_str(&address).map_err(|error| wrong(super::pool::causes(&error)))?;
+        let mut config = Config::from_str(&address).map_err(|error| wrong(causes(&error)))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(wrong("it has no host".to_owned()));
         }
@@ -146,6 +146,20 @@ impl Address {
     }
 }
 
+/// Returns an error with its causes. None of them has the password.
+pub(super) fn causes(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// Returns the settings for another place.
 fn elsewhere(config: &Config, place: &str) -> Option<Config> {
     let (host, port) = place.rsplit_once(':')?;
@@ -207,16 +221,9 @@ fn unescaped(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((first, others)) = rest.split_first() {
         let digits = others.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &others[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = others;
-            }
-        }
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%');
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &others[2..] } else { others };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

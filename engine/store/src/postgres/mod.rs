@@ -10,6 +10,7 @@
 mod address;
 mod breadcrumbs;
 mod collect;
+mod failure;
 mod lease;
 mod list;
 mod listen;

@@ -7,8 +7,7 @@ use baton_types::id::ContentHash;
 use baton_types::time::Timestamp;
 
 use super::pool::Connection;
-use super::value::{Parameter, parameter, values};
-use super::write::to_sql;
+use super::value::{Parameter, parameter, to_sql, values};
 use crate::rows::{self, EntryRow};
 use crate::{Batch, StoreError};
 
