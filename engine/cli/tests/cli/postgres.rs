@@ -60,7 +60,7 @@ fn a_killed_run_is_resumed_from_the_database() {
             break;
         }
     }
-    // Nobody takes the run before the lease of the killed process has ended.
+    // Other processes are refused until the lease of the killed process has ended.
     let resumed = loop {
         let ran = shared.baton(&["resume", "@last", "--output", "json"]);
         if ran.code == 0 {

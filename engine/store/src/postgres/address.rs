@@ -23,7 +23,7 @@ const OWN: [&str; 3] = ["direct", "passfile", "prepared"];
 #[derive(Clone)]
 pub(crate) struct Address {
     config: Config,
-    /// Where the connection that listens goes, if not to the same place.
+    /// Settings of the connection that listens, if it goes to another place.
     direct: Option<Config>,
     /// Whether connections keep the plans of their statements.
     is_prepared: bool,

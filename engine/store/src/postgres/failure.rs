@@ -1,4 +1,4 @@
-//! What an error of the client means for the work that got it.
+//! The meaning of the client's errors for the work that got them.
 
 use tokio_postgres::error::SqlState;
 

@@ -40,9 +40,9 @@ pub(super) struct Leases {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Whether an owner was alive when a run of it was read last.
+    /// For each owner, its state when a run of it was read last: true if it was alive.
     owners: FxHashMap<String, bool>,
-    /// Until then nobody is taken for dead.
+    /// Moment until which every known owner counts as alive.
     patient_until: Option<Instant>,
 }
 

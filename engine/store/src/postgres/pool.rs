@@ -210,7 +210,7 @@ impl std::ops::Deref for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Whoever asked for the work stopped waiting in the middle. The server rolls back when the connection closes.
+        // The caller stopped waiting in the middle of the work. The server rolls back when the connection closes.
         if self.is_in_transaction.load(Ordering::SeqCst) {
             drop(self.object.take().map(Object::take));
         }

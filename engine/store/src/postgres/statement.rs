@@ -61,7 +61,7 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// What a batch adds to its run, as columns.
+/// Additions of a batch to its run, as columns.
 #[derive(Default)]
 pub(super) struct Parts<'a> {
     run: &'a str,
