@@ -6,7 +6,7 @@ use crate::check::apt_get;
 
 /// The programs that tests start.
 const PROGRAMS: [&str; 3] = ["initdb", "postgres", "psql"];
-/// Where Debian's packages have them, each version in a folder of its own.
+/// Folder in which Debian's packages have them, each version in a folder of its own.
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// Packages whose tests start a server.
 const PACKAGES: [&str; 4] = ["baton", "baton-servers", "baton-store", "baton-tests"];

@@ -14,7 +14,7 @@ pub(crate) const PORT: &str = "5432";
 /// Longest time until a server answers, also after a crash.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Where Debian's packages have the programs, each version in a folder of its own.
+/// Folder in which Debian's packages have the programs, each version in a folder of its own.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// Starts the server at each line of its input. At the end of the input, which is the end of the test program, it ends the server and

@@ -40,9 +40,9 @@ pub(super) struct Leases {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Whether an owner was alive when a run of it was read last.
+    /// For each owner, its state when a run of it was read last: true if it was alive.
     owners: FxHashMap<String, bool>,
-    /// Until then nobody is taken for dead.
+    /// Moment until which every known owner counts as alive.
     patient_until: Option<Instant>,
 }
 
@@ -75,7 +75,8 @@ impl Leases {
             tokio::spawn(renew_until_closed(Arc::downgrade(self), pool.clone(), closed.clone()));
             Ok(())
         };
-        self.begun.get_or_try_init(begin).await.map(|()| ())
+        let begun: Result<&(), StoreError> = self.begun.get_or_try_init(begin).await;
+        begun.copied()
     }
 
     async fn renew(&self, pool: &Pool) -> Result<(), StoreError> {
