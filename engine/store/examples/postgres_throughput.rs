@@ -29,8 +29,12 @@ async fn main() {
     for round in 1..=3 {
         let database = server.database();
         let inserts = rate(plain(&database).await, seconds).await;
-        let batches = rate(stores(&database, round).await, seconds).await;
-        println!("round {round}: {inserts:.0} plain inserts/s, {batches:.0} batches/s, ratio {:.2}", batches / inserts);
+        println!("round {round}: {inserts:.0} plain inserts/s");
+        for parameters in ["prepared=off", "prepared=on"] {
+            let database = server.database();
+            let batches = rate(stores(&database, round, parameters).await, seconds).await;
+            println!("round {round}: {batches:.0} batches/s ({parameters}), ratio {:.2}", batches / inserts);
+        }
     }
 }
 
@@ -82,10 +86,10 @@ async fn plain(database: &Database<'_>) -> Writers {
 }
 
 /// Starts owners of runs that append batches of one entry.
-async fn stores(database: &Database<'_>, round: usize) -> Writers {
+async fn stores(database: &Database<'_>, round: usize, parameters: &str) -> Writers {
     let mut writers = Writers::new();
     for place in 0..STORES {
-        let store = Arc::new(PostgresStore::connect(&database.address()).await.expect("a store"));
+        let store = Arc::new(PostgresStore::connect(&format!("{}?{parameters}", database.address())).await.expect("a store"));
         for index in 0..CONNECTIONS / STORES {
             let run = RunId::new(format!("run {round} {place} {index}"));
             let new = NewRun { id: run.clone(), job: "job".into(), at: Timestamp::default(), past: None, trigger: None };

@@ -1,4 +1,4 @@
-//! PgBouncer in front of a PostgreSQL server.
+//! `PgBouncer` in front of a PostgreSQL server.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -28,7 +28,7 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts a pooler for the server of `database`, with `connections` to it. Panics if PgBouncer is not installed or does not start.
+    /// Starts a pooler for the server of `database`, with `connections` to it. Panics if `PgBouncer` is not installed or does not start.
     pub fn start(database: &Database<'_>, connections: u32) -> Self {
         let program = program();
         let folder = tempfile::Builder::new().prefix("baton-pool-").tempdir().expect("a temporary folder").keep();

@@ -88,7 +88,7 @@ fn commands_use_the_database_like_a_file() {
     shared.baton(&["answer", "@last", "units"]).exits(0);
     shared.baton(&["show", "@last"]).exits(0).says("units");
     shared.baton(&["run", "echoing"]).exits(0);
-    shared.baton(&["fork", "@last", "--at", "2"]).exits(0);
+    shared.baton(&["fork", "@last", "--at", "3"]).exits(0);
     let runs = shared.baton(&["ps", "--output", "json"]).exits(0).json();
     assert_eq!(runs.as_array().unwrap().len(), 3, "{runs}");
     let doctor = shared.baton(&["doctor"]);

@@ -17,7 +17,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// The parameters that only this program knows. They are removed before the client reads the address.
-const OWN: [&str; 2] = ["direct", "passfile"];
+const OWN: [&str; 3] = ["direct", "passfile", "prepared"];
 
 /// The address of a database.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub(crate) struct Address {
     config: Config,
     /// Where the connection that listens goes, if not to the same place.
     direct: Option<Config>,
+    /// Whether connections keep the plans of their statements.
+    is_prepared: bool,
 }
 
 impl std::fmt::Debug for Address {
@@ -55,7 +57,7 @@ impl Address {
         let own = |name: &str| own.iter().find_map(|parameter| parameter.split_once('=').filter(|(found, _)| *found == name));
         let address = if others.is_empty() { address.to_owned() } else { format!("{address}?{}", others.join("&")) };
         // Errors of the client name the parameter, never a value.
-        let mut config = Config::from_str(&address).map_err(|error| wrong(super::pool::causes(&error)))?;
+        let mut config = Config::from_str(&address).map_err(|error| wrong(causes(&error)))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(wrong("it has no host".to_owned()));
         }
@@ -97,7 +99,12 @@ impl Address {
                 Some(elsewhere(&config, &unescaped(place)).ok_or_else(|| wrong("`direct` is not HOST:PORT".to_owned()))?)
             }
         };
-        Ok(Self { config, direct })
+        let is_prepared = match own("prepared") {
+            None | Some((_, "off")) => false,
+            Some((_, "on")) => true,
+            Some(_) => return Err(wrong("`prepared` is neither on nor off".to_owned())),
+        };
+        Ok(Self { config, direct, is_prepared })
     }
 
     /// Returns the settings of connections.
@@ -108,6 +115,11 @@ impl Address {
     /// Returns the settings of the connection that listens.
     pub(super) fn direct(&self) -> &Config {
         self.direct.as_ref().unwrap_or(&self.config)
+    }
+
+    /// Whether connections keep the plans of their statements, by prepared statements.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.is_prepared
     }
 
     /// Returns how connections are encrypted.
@@ -132,6 +144,20 @@ impl Address {
         }
         format!("postgres://{}/{}", places.join(","), self.config.get_dbname().unwrap_or_default())
     }
+}
+
+/// Returns an error with its causes. None of them has the password.
+pub(super) fn causes(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// Returns the settings for another place.
@@ -195,16 +221,9 @@ fn unescaped(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((first, others)) = rest.split_first() {
         let digits = others.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &others[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = others;
-            }
-        }
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%');
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &others[2..] } else { others };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -11,8 +11,7 @@ use tokio_postgres::Client;
 
 use super::lease::{IS_ALIVE, Leases};
 use super::pool::Pool;
-use super::value::values;
-use super::write::to_sql;
+use super::value::{to_sql, values};
 use super::{breadcrumbs, read};
 use crate::retention::{Candidate, LAST_ENTRIES, choose, is_end};
 use crate::{Collected, Retention, StoreError, failpoint};

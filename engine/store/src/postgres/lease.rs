@@ -75,7 +75,8 @@ impl Leases {
             tokio::spawn(renew_until_closed(Arc::downgrade(self), pool.clone(), closed.clone()));
             Ok(())
         };
-        self.begun.get_or_try_init(begin).await.map(|()| ())
+        let begun: Result<&(), StoreError> = self.begun.get_or_try_init(begin).await;
+        begun.copied()
     }
 
     async fn renew(&self, pool: &Pool) -> Result<(), StoreError> {

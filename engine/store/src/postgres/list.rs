@@ -7,8 +7,7 @@ use tokio_postgres::Row;
 
 use super::lease::{IS_ALIVE, Leases};
 use super::pool::Pool;
-use super::value::{Parameter, values};
-use super::write::to_sql;
+use super::value::{Parameter, to_sql, values};
 use crate::{RunRecord, StoreError};
 
 /// See [`crate::Store::runs`].

@@ -10,6 +10,7 @@
 mod address;
 mod breadcrumbs;
 mod collect;
+mod failure;
 mod lease;
 mod list;
 mod listen;
@@ -64,6 +65,7 @@ impl PostgresStore {
     ///
     /// The address may name several hosts, and has the parameters of libpq that `tokio_postgres::Config` lists. `direct=HOST:PORT` is the
     /// server itself, for the connection that listens, if the address is that of a pooler. `passfile=FILE` is a password file.
+    /// `prepared=on` lets connections keep the plans of frequent statements.
     ///
     /// Fails with [`StoreError::Address`], with [`StoreError::Unreachable`], and with [`StoreError::NewerFormat`] or
     /// [`StoreError::OlderFormat`] if another version of the program made the tables.

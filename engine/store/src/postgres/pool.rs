@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod};
 use tokio::time::Instant;
-use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 
 use super::address::Address;
+use super::failure::Failure;
+use super::value::Parameter;
 use crate::StoreError;
 
 /// The most connections of one store, in addition to the one that listens.
@@ -44,16 +46,6 @@ impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").field("address", &self.address).finish_non_exhaustive()
     }
-}
-
-/// Reasons why an attempt failed.
-pub(super) enum Failure {
-    /// The result of the work, or an error that another attempt would not change.
-    Final(StoreError),
-    /// The server ended the transaction because of another one. Nothing was written.
-    Conflict(StoreError),
-    /// The server cannot be reached. Nothing was written.
-    Away(StoreError),
 }
 
 impl Pool {
@@ -182,7 +174,8 @@ impl Pool {
             PoolError::Timeout(_) => Failure::Final(StoreError::Busy { path: self.address.shown().into() }),
             other => Failure::Final(StoreError::Postgres { what: other.to_string() }),
         })?;
-        Ok(Arc::new(Connection { object: Some(object), is_in_transaction: AtomicBool::new(false) }))
+        let is_prepared = self.address.is_prepared();
+        Ok(Arc::new(Connection { object: Some(object), is_prepared, is_in_transaction: AtomicBool::new(false) }))
     }
 }
 
@@ -190,7 +183,21 @@ impl Pool {
 pub(super) struct Connection {
     /// `None` only while this is dropped.
     object: Option<Object>,
+    is_prepared: bool,
     is_in_transaction: AtomicBool,
+}
+
+impl Connection {
+    /// Executes a statement that returns at most one row, and that is executed often: the connection may keep its plan.
+    pub(super) async fn frequent(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, StoreError> {
+        let Some(object) = self.object.as_ref().filter(|_| self.is_prepared) else {
+            return Ok(self.query_typed_opt(text, parameters).await?);
+        };
+        let types: Vec<Type> = parameters.iter().map(|(_, of)| of.clone()).collect();
+        let statement = object.prepare_typed_cached(text, &types).await?;
+        let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
+        Ok(object.query_opt(&statement, &values).await?)
+    }
 }
 
 impl std::ops::Deref for Connection {
@@ -206,14 +213,6 @@ impl Drop for Connection {
         // Whoever asked for the work stopped waiting in the middle. The server rolls back when the connection closes.
         if self.is_in_transaction.load(Ordering::SeqCst) {
             drop(self.object.take().map(Object::take));
-        }
-    }
-}
-
-impl Failure {
-    pub(super) fn into_error(self) -> StoreError {
-        match self {
-            Self::Final(error) | Self::Conflict(error) | Self::Away(error) => error,
         }
     }
 }
@@ -249,77 +248,4 @@ impl Attempts {
         self.pause = (self.pause * 2).min(PAUSES.1);
         Ok(())
     }
-}
-
-impl Address {
-    /// Returns what an error of the client means for the work.
-    pub(super) fn failure(&self, error: &tokio_postgres::Error) -> Failure {
-        let Some(found) = error.as_db_error() else {
-            let away = StoreError::Unreachable { store: self.shown(), what: causes(error) };
-            // A fault of the address or the password stays.
-            return if error.is_closed() || is_of_network(error) { Failure::Away(away) } else { Failure::Final(away) };
-        };
-        let what = found.to_string();
-        let path = || self.shown().into();
-        match found.code() {
-            &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
-                Failure::Conflict(StoreError::Postgres { what })
-            }
-            &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW => {
-                Failure::Away(StoreError::Unreachable { store: self.shown(), what })
-            }
-            code if code.code().starts_with("08") => Failure::Away(StoreError::Unreachable { store: self.shown(), what }),
-            // Of the server's connections, not of ours.
-            &SqlState::TOO_MANY_CONNECTIONS => Failure::Away(StoreError::Unreachable { store: self.shown(), what }),
-            &SqlState::DISK_FULL => Failure::Final(StoreError::StorageFull { path: path() }),
-            &SqlState::READ_ONLY_SQL_TRANSACTION => Failure::Final(StoreError::ReadOnly { path: path() }),
-            &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => Failure::Final(StoreError::Corrupt { what }),
-            code if code.code().starts_with("28") || *code == SqlState::INVALID_CATALOG_NAME => {
-                Failure::Final(StoreError::Unreachable { store: self.shown(), what })
-            }
-            _ => Failure::Final(StoreError::Postgres { what: detailed(found) }),
-        }
-    }
-
-    /// Returns what an error of some work in a transaction means for the transaction.
-    pub(super) fn classified(&self, error: StoreError) -> Failure {
-        match error {
-            StoreError::Client(error) => self.failure(&error),
-            other => Failure::Final(other),
-        }
-    }
-}
-
-/// Returns the message of the server with its detail, and the table or constraint that it names.
-fn detailed(error: &tokio_postgres::error::DbError) -> String {
-    let more = [error.detail(), error.hint(), error.constraint()].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    if more.is_empty() { error.to_string() } else { format!("{error} ({more})") }
-}
-
-/// Returns an error with its causes. None of them has the password.
-pub(super) fn causes(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
-}
-
-/// Whether the connection could not be made or was lost, as opposed to refused.
-fn is_of_network(error: &tokio_postgres::Error) -> bool {
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            // rustls reports a certificate that it does not trust as invalid data.
-            return error.kind() != std::io::ErrorKind::InvalidData;
-        }
-        cause = error.source();
-    }
-    // The time for a connection passed.
-    error.to_string().contains("timeout")
 }

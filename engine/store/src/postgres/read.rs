@@ -12,8 +12,7 @@ use baton_types::time::Timestamp;
 use tokio_postgres::{Client, Row};
 
 use super::pool::{Connection, Pool};
-use super::value::values;
-use super::write::to_sql;
+use super::value::{to_sql, values};
 use crate::rows::{self, StoredRow};
 use crate::{Due, LoggedCall, StoreError};
 

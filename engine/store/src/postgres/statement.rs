@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use baton_types::document::Content;
 use baton_types::id::ContentHash;
 use baton_types::time::Timestamp;
-use tokio_postgres::Client;
 
-use super::value::{Parameter, parameter, values};
-use super::write::to_sql;
+use super::pool::Connection;
+use super::value::{Parameter, parameter, to_sql, values};
 use crate::rows::{self, EntryRow};
 use crate::{Batch, StoreError};
 
@@ -48,10 +47,10 @@ impl<'a> Statement<'a> {
     }
 
     /// Executes the statement with the parts of a batch; returns whether the batch was written.
-    pub(super) async fn run(mut self, client: &Client, parts: &'a Parts<'a>) -> Result<bool, StoreError> {
+    pub(super) async fn run(mut self, client: &Connection, parts: &'a Parts<'a>) -> Result<bool, StoreError> {
         parts.add_to(&mut self);
         self.text.push_str(" SELECT run FROM hit");
-        if client.query_typed_opt(&self.text, &self.parameters).await?.is_none() {
+        if client.frequent(&self.text, &self.parameters).await?.is_none() {
             return Ok(false);
         }
         for (hash, content) in &parts.large {

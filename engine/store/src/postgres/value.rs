@@ -57,3 +57,8 @@ macro_rules! values {
 }
 
 pub(super) use values;
+
+/// Returns a number as PostgreSQL keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
+pub(super) fn to_sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -17,7 +17,7 @@ use super::listen::CHANNEL;
 use super::pool::{Connection, Pool};
 use super::read::{self, Line};
 use super::statement::{Parts, Statement};
-use super::value::values;
+use super::value::{to_sql, values};
 use crate::rows::{self, EntryRow};
 use crate::{Batch, NewRun, STATUS_CREATED, StoreError, failpoint};
 
@@ -246,9 +246,4 @@ fn summary(batch: &Batch) -> (Option<i64>, Option<&str>) {
         Some(summary) => (Some(summary.at.as_micros()), Some(&summary.status)),
         None => (last, None),
     }
-}
-
-/// Returns a number as PostgreSQL keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
-pub(super) fn to_sql(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
