@@ -103,33 +103,33 @@ impl<'s> Loader<'s> {
             self.faults.push(texts.fault(FaultKind::MisplacedKey, &place, Spot::Value, message).expected("\"run\": false"));
         }
     }
-}
 
-/// Returns the executor of a tool with a `target_subject`.
-pub(super) fn service(form: &ToolForm) -> Option<ServiceSpec> {
-    form.target_subject.clone().map(|target_subject| ServiceSpec { target_subject })
-}
-
-/// Returns what the calls reach besides: the service, and variables of the environment.
-pub(super) fn reaches<'f>(form: &'f ToolForm, texts: &Texts<'_, '_>) -> impl Iterator<Item = Reach> + 'f {
-    let (serves, reads) = (texts.origin("target_subject"), texts.origin("envs"));
-    let reach = move |target, origin: Origin| Reach { holder: form.tool_id.clone(), target, origin };
-    let service = form.target_subject.iter().map(move |subject| reach(Target::Service(subject.clone()), serves));
-    let variables = form.envs.iter().flat_map(|envs| envs.values());
-    service.chain(variables.map(move |variable| reach(Target::Secret(variable.clone()), reads)))
-}
-
-/// Returns the schema by which effective inputs are judged, and the one that models see.
-///
-/// The first lacks the parameters from the environment: their values come later. The second lacks all that the config decides.
-/// Parameters with a default are not required there.
-pub(super) fn schemas(schema: &Value, own: Schema, arguments: &Arguments) -> (Schema, Schema) {
-    if arguments.is_empty() {
-        return (own.clone(), own);
+    /// Returns the executor of a tool with a `target_subject`.
+    pub(super) fn service_of(form: &ToolForm) -> Option<ServiceSpec> {
+        form.target_subject.clone().map(|target_subject| ServiceSpec { target_subject })
     }
-    let judged = without(schema, |name| arguments.envs.contains_key(name), |_| false);
-    let seen = without(schema, |name| arguments.is_hidden(name), |name| arguments.defaults.contains_key(name));
-    (baton_schema::derived(&judged), baton_schema::derived(&seen))
+
+    /// Returns what the calls reach besides: the service, and variables of the environment.
+    pub(super) fn reaches_of<'f>(form: &'f ToolForm, texts: &Texts<'_, '_>) -> impl Iterator<Item = Reach> + 'f {
+        let (serves, reads) = (texts.origin("target_subject"), texts.origin("envs"));
+        let reach = move |target, origin: Origin| Reach { holder: form.tool_id.clone(), target, origin };
+        let service = form.target_subject.iter().map(move |subject| reach(Target::Service(subject.clone()), serves));
+        let variables = form.envs.iter().flat_map(|envs| envs.values());
+        service.chain(variables.map(move |variable| reach(Target::Secret(variable.clone()), reads)))
+    }
+
+    /// Returns the schema by which effective inputs are judged, and the one that models see.
+    ///
+    /// The first lacks the parameters from the environment: their values come later. The second lacks all that the config decides.
+    /// Parameters with a default are not required there.
+    pub(super) fn schemas_of(schema: &Value, own: Schema, arguments: &Arguments) -> (Schema, Schema) {
+        if arguments.is_empty() {
+            return (own.clone(), own);
+        }
+        let judged = without(schema, |name| arguments.envs.contains_key(name), |_| false);
+        let seen = without(schema, |name| arguments.is_hidden(name), |name| arguments.defaults.contains_key(name));
+        (baton_schema::derived(&judged), baton_schema::derived(&seen))
+    }
 }
 
 /// Returns the schema of an object without the properties that `is_hidden`, and with those that are `optional` not required.

@@ -53,7 +53,7 @@ impl<'s> Loader<'s> {
             target: Target::Secret(variable.clone()),
             origin: reads,
         }));
-        reaches.extend(crate::arguments::reaches(form, texts));
+        reaches.extend(Self::reaches_of(form, texts));
         self.declared.insert(ToolId::new(form.tool_id.as_str()), (declared, declares));
         (Json::from(Value::Object(values)), reaches)
     }

@@ -362,7 +362,7 @@ impl<'s> Loader<'s> {
             }
         }
         let arguments = input.as_ref().map(|(schema, _)| self.arguments(&form, schema, texts)).unwrap_or_default();
-        let input = input.map(|(schema, own)| crate::arguments::schemas(&schema, own, &arguments));
+        let input = input.map(|(schema, own)| Self::schemas_of(&schema, own, &arguments));
         if tool_type.behavior().runs_code {
             self.check_service(&form, value, texts);
         }
@@ -543,7 +543,7 @@ impl<'s> Loader<'s> {
             files: exec.command.iter().filter_map(hash).collect(),
             above,
         });
-        if let Some(service) = crate::arguments::service(form).filter(|_| tool_type.behavior().runs_code) {
+        if let Some(service) = Self::service_of(form).filter(|_| tool_type.behavior().runs_code) {
             return self.service_executor(service, form, texts);
         }
         match (tool_type.behavior().runs_code, texts.function, exec) {

@@ -268,10 +268,8 @@ fn with_environment(tool: &Tool, input: Json, variable: impl Fn(&str) -> Option<
     let serde_json::Value::Object(mut keys) = input.value() else { return Ok(input) };
     for (name, named) in &tool.arguments.envs {
         let value = variable(named).ok_or_else(|| {
-            format!(
-                "the environment variable {named} is not set, which has the parameter {name:?} of {}",
-                tool.definition.shown_name()
-            )
+            let tool = tool.definition.shown_name();
+            format!("the parameter {name:?} of {tool} has no value: the environment variable {named} is not set")
         })?;
         keys.insert(name.clone(), value.into());
     }

@@ -13,7 +13,7 @@ pub struct Answered {
     pub after_execution: AfterExecution,
 }
 
-/// What the results of a step mean for the work.
+/// The meaning of the results of a step for the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepEnd {
     /// So many calls have no result yet: the work stays suspended.

@@ -62,7 +62,7 @@ impl ErrorCode {
 }
 
 impl From<TimelineCode> for ErrorCode {
-    /// A code without an equivalent in the seed keeps its name: the set is open.
+    /// Returns the code of the seed with the same meaning, or else a code of the same name: the set is open.
     fn from(code: TimelineCode) -> Self {
         match code {
             TimelineCode::TimedOut => Self::TOOL_TIMEOUT,

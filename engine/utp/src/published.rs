@@ -95,7 +95,7 @@ struct Channel {
     message: &'static str,
     reply: Option<&'static str>,
     kind: Kind,
-    /// Whether workers send it, receive it, or both.
+    /// Actions of workers: `send`, `receive` or both.
     actions: &'static [&'static str],
     summary: &'static str,
 }

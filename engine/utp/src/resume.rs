@@ -100,7 +100,7 @@ pub enum CallState {
     Expired,
 }
 
-/// What the worker knows about the work and the call.
+/// Facts of the worker about the work and the call.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// State of the work.
@@ -126,7 +126,7 @@ pub enum CardLookup {
     Found(Box<Card>),
 }
 
-/// What happens with a callback.
+/// The outcome of a callback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// The call gets this result, in the transaction that takes it out of the waiting ones.

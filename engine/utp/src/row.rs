@@ -89,7 +89,7 @@ impl Args {
 pub struct RowFault {
     /// JSON pointer into the row.
     pub pointer: String,
-    /// What is wrong, and what is expected.
+    /// The fault, and the expected value.
     pub message: String,
 }
 

@@ -51,7 +51,7 @@ impl fmt::Display for Status {
 }
 
 impl From<CallStatus> for Status {
-    /// A call whose outcome a crash left unknown is `failed`. Its error code is `unknown_outcome`.
+    /// Returns the spelling of a timeline's status. An unknown outcome is `failed`, with the error code `unknown_outcome`.
     fn from(status: CallStatus) -> Self {
         match status {
             CallStatus::Success => Self::Success,

@@ -97,7 +97,7 @@ fn a_slip_in_a_service_or_its_values_is_one_fault() {
         (json!({"args": {"defaults": {"key": "k"}}}), "the parameter \"key\" is also in \"args.defaults\""),
         (json!({"args": {"fixed": {"region": "{trace_id}"}}}), "nothing fills in the placeholder {trace_id}"),
         (json!({"args": {"fix": {}}}), "unknown key"),
-        (json!({"envs": {"key": "SEARCH-KEY"}}), "\"SEARCH-KEY\" is not the name of a variable"),
+        (json!({"envs": {"key": "SEARCH-KEY"}}), "the value is not the name of a variable"),
         (json!({"envs": {"key": 1}}), "of the wrong type"),
         (
             json!({"type": "non_function_tool", "args": null, "envs": null, "suspend_timeout_seconds": null}),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use baton_types::call::{CallStatus, ErrorCode, Suspension};
+use baton_types::call::{ErrorCode, Suspension};
 use baton_types::config::{Approver, Arguments, EffectClass};
 use baton_types::entry::{CallStarted, Entry};
 use baton_types::event::Effect;
@@ -79,8 +79,11 @@ fn an_input_that_stays_as_it_is_is_recorded_once() {
 #[test]
 fn the_effective_input_is_checked() {
     let sim = begun(&search(), json!({"limit": 1}));
-    let error = sim.result("0/1.1").error.clone().expect("q is missing");
-    assert_eq!((sim.result("0/1.1").status, error.code), (CallStatus::Failed, ErrorCode::InvalidInput));
+    let refused = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
+        Entry::CallRefused(refused) => Some(refused.error.code),
+        _ => None,
+    });
+    assert_eq!(refused, Some(ErrorCode::InvalidInput), "q is missing");
 }
 
 #[test]

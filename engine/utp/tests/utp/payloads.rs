@@ -19,7 +19,7 @@ fn kept<T: serde::Serialize>(read: Result<T, PayloadError>) -> Result<Value, Pay
     read.map(|message| serde_json::to_value(message).expect("it serialises"))
 }
 
-/// Every message with its reader and its required fields.
+/// Returns every message with its reader and its required fields.
 pub(crate) fn messages() -> Vec<(&'static str, Value, Read, &'static [&'static str])> {
     vec![
         (

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{bytes, callback, result_card, with, without};
 
-/// What a case expects.
+/// The expected outcome of a case.
 #[derive(Debug, PartialEq)]
 enum Expected {
     Apply,

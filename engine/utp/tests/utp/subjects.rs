@@ -10,7 +10,7 @@ fn suffix(text: &str) -> Suffix {
     Suffix::parse(text).expect("a suffix")
 }
 
-/// Every kind of subject, with its text.
+/// Returns every kind of subject, with its text.
 fn all() -> Vec<(Kind, &'static str)> {
     vec![
         (Kind::Tool(suffix("search")), "cg.v1r3.acme.main.cmd.tool.search"),

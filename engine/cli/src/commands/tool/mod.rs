@@ -2,6 +2,7 @@
 
 mod call;
 mod catalog;
+mod document;
 mod examples;
 mod import;
 mod look;

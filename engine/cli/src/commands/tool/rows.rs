@@ -9,7 +9,7 @@ use baton_utp::id::{Name, ProjectName};
 use baton_utp::row::{Row, RowFault, is_rows};
 use serde_json::{Map, Value, json};
 
-use super::import::{MAX_FILE_BYTES, document};
+use super::document::{MAX_FILE_BYTES, document};
 use super::tools::Tools;
 use crate::exit::Failure;
 use crate::place::Place;
