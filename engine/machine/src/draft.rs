@@ -148,10 +148,11 @@ impl Draft<'_> {
         self.steps.push(step);
     }
 
-    /// Lets every living task continue after the work in progress was lost.
-    pub(super) fn recover_all(&mut self) {
+    /// Lets every living task that `which` names continue after the work in progress was lost.
+    pub(super) fn recover_all(&mut self, which: impl Fn(&Task) -> bool) {
+        let graph = &self.run.graph;
         let recover = |task| Step::Recover { task, recovery: Recovery::AfterCrash };
-        self.steps.extend(self.run.graph.live().map(recover));
+        self.steps.extend(graph.live().filter(|task| which(&graph[*task])).map(recover));
     }
 
     /// Refuses a call with `error`.

@@ -160,7 +160,7 @@ fn wrong_usage_exits_2_and_proposes_the_nearest_command() {
     folder.baton(&["valdate"]).exits(2).tells("validate");
     folder.baton(&["run"]).exits(2).tells("<JOB>");
     folder.baton(&["ps", "--output", "yaml"]).exits(2).tells("ndjson");
-    folder.baton(&["ps", "--store", "postgres://x"]).exits(2).tells("postgres");
+    folder.baton(&["ps", "--store", "mysql://x"]).exits(2).tells("postgres");
     folder.baton(&["--help"]).exits(0).says("Exit codes");
     folder.baton(&["--version"]).exits(0).says(env!("CARGO_PKG_VERSION"));
 }

@@ -43,8 +43,11 @@ pub(crate) fn take_over(draft: &mut Draft<'_>, process: String, after_death: boo
     if after_death && deaths >= MOST_DEATHS && !shared.paused {
         draft.control(None, ControlAction::Quarantined { deaths }, Principal::Engine);
     }
-    if !draft.run.shared.quarantined {
-        draft.recover_all();
+    if draft.run.shared.quarantined {
+        // Requests are settled. Calls keep their places until the end of the pause.
+        draft.recover_all(|task| task.phase.request().is_some());
+    } else {
+        draft.recover_all(|_| true);
     }
 }
 
