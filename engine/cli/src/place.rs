@@ -9,7 +9,6 @@ use baton_types::config::Origin;
 
 use crate::exit::Failure;
 use crate::screen::Screen;
-use crate::trust::absolute;
 
 /// The file that marks the folder of a project.
 pub(crate) const PROJECT_FILE: &str = "baton.json";
@@ -21,6 +20,15 @@ const STATE_FOLDER: &str = ".baton";
 const TOOL_CONFIGS: &str = "tool-configs";
 /// Folders of a project that are searched for a job's name.
 const JOB_FOLDERS: [&str; 3] = ["jobs", "examples", "."];
+
+/// Returns a path that is the same from every current folder.
+pub(crate) fn absolute(path: &Path) -> String {
+    let known = path.canonicalize().or_else(|_| {
+        let folder = path.parent().unwrap_or(path).canonicalize()?;
+        std::io::Result::Ok(folder.join(path.file_name().unwrap_or_default()))
+    });
+    known.or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
+}
 
 /// Waits for a database. Commands run on threads where other tasks are not held up.
 fn wait_for<T>(connecting: impl Future<Output = T>) -> T {

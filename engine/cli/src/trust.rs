@@ -12,7 +12,7 @@ use baton_types::config::{Origin, Reach, Target};
 
 use crate::environment::{self, Environment};
 use crate::exit::Failure;
-use crate::place::{PROJECT_FILE, Place, within_project};
+use crate::place::{PROJECT_FILE, Place, absolute, within_project};
 use crate::records::Records;
 use crate::screen::Screen;
 use crate::text::{Text, text};
@@ -199,13 +199,4 @@ fn typed() -> Option<String> {
 /// Returns the last component of a path.
 fn file_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
-}
-
-/// Returns a path that is the same from every current folder.
-pub(crate) fn absolute(path: &Path) -> String {
-    let known = path.canonicalize().or_else(|_| {
-        let folder = path.parent().unwrap_or(path).canonicalize()?;
-        std::io::Result::Ok(folder.join(path.file_name().unwrap_or_default()))
-    });
-    known.or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
 }
