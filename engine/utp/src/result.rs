@@ -106,7 +106,7 @@ impl Given {
             (Some(status), Some(error)) => (status, Some(error)),
             (None, earlier) => {
                 let shown = shown(&Value::from(given));
-                let message = format!("the status of the result is {shown}; expected {}", STATUS_RULE);
+                let message = format!("the status of the result is {shown}; expected {STATUS_RULE}");
                 let mut error = ResultError::new(ErrorCode::INVALID_STATUS, message);
                 if let Some(earlier) = earlier {
                     error.detail = Json::from(json!({"error": earlier}));

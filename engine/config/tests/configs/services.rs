@@ -49,7 +49,7 @@ fn a_tool_with_a_target_subject_is_suspended_and_controls_the_flow() {
     let tool = loaded(json!({}));
     assert!(matches!(&tool.executor, Some(Executor::Service(service)) if service.target_subject == SUBJECT));
     assert!(tool.suspends && tool.controls_flow);
-    assert_eq!((tool.suspend_timeout, tool.after_by_default()), (Some(Duration::from_secs(120)), AfterExecution::Suspend));
+    assert_eq!((tool.suspend_timeout, tool.after_by_default()), (Some(Duration::from_mins(2)), AfterExecution::Suspend));
     assert!(!loaded(json!({"controls_flow": false})).controls_flow, "unless its config does not allow it");
 }
 
@@ -118,7 +118,7 @@ fn a_time_for_suspended_calls_needs_suspended_calls() {
     let mut suspends = command;
     suspends["suspends"] = json!(true);
     let tool = loaded(suspends);
-    assert_eq!((tool.suspend_timeout, tool.controls_flow), (Some(Duration::from_secs(120)), false), "for every executor");
+    assert_eq!((tool.suspend_timeout, tool.controls_flow), (Some(Duration::from_mins(2)), false), "for every executor");
 }
 
 #[test]

@@ -154,6 +154,6 @@ fn numbers_of_a_result_keep_all_digits() {
 
 #[test]
 fn a_dead_letter_quotes_a_bounded_part() {
-    let letter = DeadLetter::of("s", "c", "r", &[0xff; 100_000]);
+    let letter = DeadLetter::of("s", "c", "r", &vec![0xff; 100_000]);
     assert_eq!(letter.message.chars().count(), 4_096);
 }
