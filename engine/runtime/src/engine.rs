@@ -65,11 +65,11 @@ pub(crate) struct Wanted<'a> {
     pub(crate) past: Option<&'a ForkPoint>,
     /// The trigger that it handles.
     pub(crate) trigger: Option<u64>,
-    /// Who executes it first.
+    /// The process that executes it first.
     pub(crate) begins: Begins,
 }
 
-/// Who executes a new run first.
+/// The process that executes a new run first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
     /// This process, which owns it.

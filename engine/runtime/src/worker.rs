@@ -39,7 +39,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest time between two passes over the schedules.
 const SCHEDULE_PAUSE: Duration = Duration::from_secs(10);
 
-/// What a worker does.
+/// Options of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkOptions {
     /// The most runs that it executes at the same time, at least 1.

@@ -26,7 +26,7 @@ fn report_run(place: &Place, run: &RunId, outcome: &Continued) {
         Continued::Over(RunOutcome::Ended { end, .. }) => (end.state.as_str().to_owned(), None),
         Continued::Waits | Continued::Over(RunOutcome::WaitingForPerson) => ("waiting".to_owned(), None),
         Continued::Quarantined => {
-            let reason = format!("three processes that executed it died; to go on: {}", baton("resume").value(run));
+            let reason = format!("three processes that executed it died; to continue it: {}", baton("resume").value(run));
             ("quarantined".to_owned(), Some(reason))
         }
         Continued::Over(RunOutcome::Stopped) => ("stopped".to_owned(), None),

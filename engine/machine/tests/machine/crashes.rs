@@ -227,7 +227,7 @@ fn a_run_whose_owners_die_is_quarantined_until_a_person_unpauses_it() {
     sim.die();
     assert_eq!((sim.executions("0/1.1"), sim.run.totals().quarantined), (3, true), "the third death is the last");
     assert!(sim.run.is_idle() && sim.run.next_wake().is_none());
-    // Whoever takes it over: nothing begins.
+    // Nothing begins in later owners either.
     sim.crash();
     sim.die();
     assert_eq!((sim.executions("0/1.1"), sim.run.totals().quarantined), (3, true));

@@ -217,9 +217,9 @@ impl Ledger {
                     "a pause of what is paused, or an end of no pause".to_owned()
                 });
                 if let ControlAction::Quarantined { deaths } = action {
-                    let (counted, told) = (self.deaths, *deaths);
-                    self.rule(counted == told && told >= 3, Invariant::TimelineHasNoGaps, || {
-                        format!("a quarantine after {told} deaths, where {counted} are on the timeline")
+                    let (counted, named) = (self.deaths, *deaths);
+                    self.rule(counted == named && named >= 3, Invariant::TimelineHasNoGaps, || {
+                        format!("a quarantine after {named} deaths, where {counted} are on the timeline")
                     });
                 }
                 if !paused {

@@ -176,7 +176,7 @@ async fn ended_records_leave_nothing_behind() {
         let id = BreadcrumbId::new(format!("once{n}"));
         assert!(stores[0].breadcrumbs().read(&id, &ann().viewer, at(2_000)).await.expect("readable").is_some());
     }
-    // Each creation removes a few. Those of two processes remove different ones, and searches go on.
+    // Each creation removes a few. Those of two processes remove different ones, and searches continue.
     let mut writing = JoinSet::new();
     for n in 0..16 {
         let store = Arc::clone(&stores[n % 2]);
