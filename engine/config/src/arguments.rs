@@ -23,6 +23,9 @@ const NOT_FOR_SERVICES: [&str; 8] = ["writes", "idle_seconds", "calls", "runs_pr
 impl<'s> Loader<'s> {
     /// Returns the values that the config adds to inputs, whose schema is `schema`.
     pub(super) fn arguments(&mut self, form: &ToolForm, schema: &Value, texts: &Texts<'_, 's>) -> Arguments {
+        if form.args.is_none() && form.envs.is_none() {
+            return Arguments::default();
+        }
         let (defaults, fixed) = form.args.clone().map(|args| (args.defaults, args.fixed)).unwrap_or_default();
         let mut arguments = Arguments { defaults, fixed, envs: form.envs.clone().unwrap_or_default(), parameters: Json::null() };
         if !arguments.is_empty() {

@@ -292,7 +292,8 @@ impl Draft<'_> {
     pub(super) fn start(&mut self, call: CallAt, tool: &Tool, documents: Vec<DocumentRef>, target: Option<Holder>) {
         let (task, open) = (self.id(call.task), self.call(call));
         let (id, asked) = (open.id.clone(), &open.asked.input);
-        let input = Some(tool.effective_input(asked, &self.agent(call.task).id, &id)).filter(|input| input != asked);
+        let effective = (!tool.arguments.is_empty()).then(|| tool.effective_input(asked, &self.agent(call.task).id, &id));
+        let input = effective.filter(|input| input != asked);
         let envs = tool.arguments.envs.clone();
         let (tool, tool_type) = (tool.id.clone(), tool.tool_type);
         self.push(Entry::CallStarted(CallStarted { task, call: id, tool, tool_type, documents, target, input, envs }));

@@ -93,8 +93,8 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         check_repeats(draft, task, asked)?;
         return Ok(Checked::Repeats(earlier));
     }
-    let checked = if tool.arguments.is_empty() { input.clone() } else { effective(draft, call, tool).value() };
-    if let Err(faults) = tool.input.check(&checked) {
+    let effective = (!tool.arguments.is_empty()).then(|| effective(draft, call, tool).value());
+    if let Err(faults) = tool.input.check(effective.as_ref().unwrap_or(&input)) {
         return Err(invalid_input(agent, tool, &faults));
     }
     check_configuration(agent, tool, asked)?;
