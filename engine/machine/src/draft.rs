@@ -11,7 +11,6 @@ use crate::prelude::*;
 use crate::render::goes_to_user;
 use crate::requests::AnsweredRequest;
 use crate::rules::after;
-use crate::rules::crash::Recovery;
 use crate::task::Streak;
 use crate::unknown::unknown_outcome;
 
@@ -146,13 +145,6 @@ impl Draft<'_> {
     /// Adds a step that follows from the rule, after those that the rule has added so far.
     pub(super) fn then(&mut self, step: Step) {
         self.steps.push(step);
-    }
-
-    /// Lets every living task that `which` names continue after the work in progress was lost.
-    pub(super) fn recover_all(&mut self, which: impl Fn(&Task) -> bool) {
-        let graph = &self.run.graph;
-        let recover = |task| Step::Recover { task, recovery: Recovery::AfterCrash };
-        self.steps.extend(graph.live().filter(|task| which(&graph[*task])).map(recover));
     }
 
     /// Refuses a call with `error`.

@@ -171,6 +171,7 @@ fn run_step(draft: &mut Draft<'_>, step: Step) {
         Step::Shorten(task) => window::shorten(draft, task),
         Step::Summarise { task, summary } => window::summarise(draft, task, summary),
         Step::WithdrawApprovals => question::withdraw_changed(draft),
+        Step::RecoverAll => crash::recover_all(draft),
         Step::Recover { task, recovery } => crash::recover(draft, task, recovery),
         Step::Resume { call, recovery } => crash::resume(draft, call, recovery),
         Step::Interrupt(call) => question::interrupt(draft, call),

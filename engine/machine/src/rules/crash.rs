@@ -43,12 +43,15 @@ pub(crate) fn take_over(draft: &mut Draft<'_>, process: String, after_death: boo
     if after_death && deaths >= MOST_DEATHS && !shared.paused {
         draft.control(None, ControlAction::Quarantined { deaths }, Principal::Engine);
     }
-    if draft.run.shared.quarantined {
-        // Requests are settled. Calls keep their places until the end of the pause.
-        draft.recover_all(|task| task.phase.request().is_some());
-    } else {
-        draft.recover_all(|_| true);
-    }
+    draft.then(Step::RecoverAll);
+}
+
+/// Recovers every living task. In a run that is quarantined, requests are settled, and calls keep their places until the end of the pause.
+pub(crate) fn recover_all(draft: &mut Draft<'_>) {
+    let (graph, quarantined) = (&draft.run.graph, draft.run.shared.quarantined);
+    let recovers = |task: &TaskIndex| !quarantined || graph[*task].phase.request().is_some();
+    let recover = |task| Step::Recover { task, recovery: Recovery::AfterCrash };
+    draft.steps.extend(graph.live().filter(recovers).map(recover));
 }
 
 /// Lets `task` continue after its request or its calls in progress were lost.

@@ -106,6 +106,8 @@ pub(super) enum Step {
     Summarise { task: TaskIndex, summary: Option<String> },
     /// Withdraws the questions about calls that have changed.
     WithdrawApprovals,
+    /// Continues every living task after a crash.
+    RecoverAll,
     /// Continues a task after its request or its calls in progress were lost.
     Recover { task: TaskIndex, recovery: crash::Recovery },
     /// Continues a call after its execution was lost.

@@ -66,7 +66,7 @@ pub(crate) fn set_paused(draft: &mut Draft<'_>, by: Principal, paused: bool) {
     if draft.run.shared.paused != paused {
         draft.control(None, if paused { ControlAction::Paused } else { ControlAction::Unpaused }, by);
         if quarantined {
-            draft.recover_all(|_| true);
+            draft.then(Step::RecoverAll);
         }
     }
 }

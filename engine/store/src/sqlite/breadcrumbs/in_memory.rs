@@ -12,7 +12,7 @@ use baton_types::id::{BreadcrumbId, ProjectId, RunId};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, Transaction};
 
-use super::rows::ready;
+use super::columns::ready;
 use super::{Request, perform};
 use crate::breadcrumbs::request::known;
 use crate::breadcrumbs::{read, ticks, triggers};

@@ -3,6 +3,7 @@
 //! A row has checksums over all of it, and counts elsewhere reveal rows that are missing. The index of words has neither: SQLite
 //! checks it in `verify`, and damage to it can hide a record from a search, but never change one.
 
+mod columns;
 mod in_memory;
 mod on_disk;
 mod rows;
@@ -24,8 +25,8 @@ use crate::breadcrumbs::row::damaged;
 use crate::{StoreError, Written};
 
 pub(crate) use crate::breadcrumbs::request::Request;
+use columns::{COLUMNS, ready};
 pub(crate) use in_memory::InMemory;
-use rows::{COLUMNS, ready};
 use search::search;
 pub(super) use verify::verify;
 
@@ -96,7 +97,7 @@ fn ids(file: &Connection, prefix: &str, viewer: &Viewer, limit: usize, now: Time
     while found.len() < limit
         && let Some(row) = all.next()?
     {
-        let row = rows::read(row)?;
+        let row = columns::read(row)?;
         if row.is_for(viewer, now) {
             found.push(row.id);
         }

@@ -11,7 +11,7 @@ use baton_types::id::{BreadcrumbId, ProjectId};
 use baton_types::time::Timestamp;
 
 use super::Request;
-use super::rows::ready;
+use super::columns::ready;
 use crate::breadcrumbs::request::known;
 use crate::breadcrumbs::{read, ticks, triggers};
 use crate::sqlite::SqliteStore;

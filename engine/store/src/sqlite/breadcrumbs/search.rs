@@ -5,8 +5,8 @@ use baton_types::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::columns::{COLUMNS, read, ready};
 use super::has_tables;
-use super::rows::{COLUMNS, read, ready};
 use crate::StoreError;
 use crate::breadcrumbs::found::{Found, words_of};
 use crate::breadcrumbs::row::BreadcrumbRow;

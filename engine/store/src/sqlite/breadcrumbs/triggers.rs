@@ -6,8 +6,8 @@ use baton_breadcrumb::{Trigger, TriggerState};
 use baton_types::id::{ContentHash, ProjectId, RunId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::columns::ready;
 use super::has_table;
-use super::rows::ready;
 use crate::StoreError;
 use crate::breadcrumbs::row::damaged;
 use crate::breadcrumbs::triggers::{self, read_trigger, trigger_body};

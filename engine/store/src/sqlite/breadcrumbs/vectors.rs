@@ -6,8 +6,8 @@ use baton_types::id::ContentHash;
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params, params_from_iter};
 
+use super::columns::{read, ready};
 use super::has_table;
-use super::rows::{read, ready};
 use super::search::{Values, columns_of, conjunction, filters, search_among};
 use crate::breadcrumbs::nearest::{Missing, Nearest, joined, query_of_rest};
 use crate::breadcrumbs::row::{BreadcrumbRow, damaged, encoded};

@@ -2,7 +2,8 @@
 
 use rusqlite::Transaction;
 
-use super::rows::{COLUMNS, key_row, read, ready};
+use super::columns::{COLUMNS, read, ready};
+use super::rows::key_row;
 use super::{Totals, has_tables, vectors};
 use crate::breadcrumbs::row::{BreadcrumbRow, damaged};
 use crate::breadcrumbs::verify::check_record;
