@@ -139,19 +139,22 @@ impl Engine {
                 if working.len() >= slots || busy.contains(&id) || passed_over.contains_key(&id) {
                     continue;
                 }
-                let is_left = left.remove(&id);
                 // A run of a living process is continued there.
-                let is_free = match self.holder(&id).await {
-                    Ok(Holder::Nobody) => true,
-                    Ok(Holder::Elsewhere { owner }) => is_left && owner == self.0.store.owner(),
-                    Ok(Holder::Here | Holder::Unknown { .. }) => false,
-                    Err(error) if error.is_outage() => false,
+                let (is_free, is_left) = match self.holder(&id).await {
+                    Ok(Holder::Nobody) => (true, false),
+                    Ok(Holder::Elsewhere { owner }) => {
+                        let is_left = left.contains(&id) && owner == self.0.store.owner();
+                        (is_left, is_left)
+                    }
+                    Ok(Holder::Here | Holder::Unknown { .. }) => (false, false),
+                    Err(error) if error.is_outage() => (false, false),
                     Err(error) => return Err(error),
                 };
                 if !is_free {
                     passed_over.insert(id, now.plus(HELD));
                     continue;
                 }
+                left.remove(&id);
                 busy.insert(id.clone());
                 let (engine, stop) = (self.clone(), stopped.clone());
                 working.spawn(async move {

@@ -93,7 +93,7 @@ pub(crate) fn choose(runs: &[Candidate], retention: &Retention) -> (Vec<RunId>, 
     for (place, run) in runs.iter().enumerate() {
         if ended.contains(&place) || named.contains(&run.run) { leaving.push(run) } else { staying.push(run) }
     }
-    // What staying runs begin with stays too.
+    // A run that is the past of a kept run is kept too.
     let mut at = 0;
     while let Some(run) = staying.get(at).copied() {
         if let Some(place) = leaving.iter().position(|other| Some(&other.run) == run.past.as_ref()) {
