@@ -303,6 +303,8 @@ pub struct CallDetails {
     pub attempts: Attempts,
     /// The moment and the output of a suspended call.
     pub suspension: Suspension,
+    /// When it was suspended.
+    pub suspended_at: Timestamp,
 }
 
 /// The failed attempts of a delegation with a retry policy.
@@ -434,7 +436,16 @@ impl OpenCall {
 
     /// Returns what the call waits for, while it is suspended.
     pub fn suspension(&self) -> Option<&Suspension> {
-        self.details.as_ref().map(|details| &details.suspension).filter(|_| self.stage == CallStage::Suspended)
+        self.suspended().map(|details| &details.suspension)
+    }
+
+    /// Returns the moment at which it was suspended.
+    pub fn suspended_at(&self) -> Option<Timestamp> {
+        self.suspended().map(|details| details.suspended_at)
+    }
+
+    fn suspended(&self) -> Option<&CallDetails> {
+        self.details.as_deref().filter(|_| self.stage == CallStage::Suspended)
     }
 }
 

@@ -1,7 +1,5 @@
 //! Calls whose effect is not known: no other call repeats them, and each task above them names them.
 
-use baton_types::config::EffectClass;
-
 use crate::prelude::*;
 use crate::task::UnknownCall;
 use crate::{add_detail, bounded};
@@ -54,21 +52,21 @@ impl Run {
     fn interrupted_below(&self, task: TaskIndex) -> Vec<UnknownCall> {
         let below = self.graph.live_below(task);
         let calls = below.iter().flat_map(|task| self.graph[*task].calls());
-        let acts = |call: &&OpenCall| call.stage == CallStage::Doubt || self.runs_as(&call.id, EffectClass::acts_each_time);
+        let acts = |call: &&OpenCall| call.stage == CallStage::Doubt || self.runs_as(&call.id, |tool| tool.effect.acts_each_time());
         let unknown = calls.filter(acts);
         unknown.map(|call| UnknownCall { call: call.id.clone(), tool: ToolId::new(call.asked.tool.as_str()) }).collect()
     }
 
     /// Whether `call` is running and must not be repeated. Without its process it is interrupted.
     pub fn is_interrupted(&self, call: &CallId) -> bool {
-        self.runs_as(call, |effect| effect == EffectClass::AtMostOnce)
+        self.runs_as(call, Tool::is_lost_in_crash)
     }
 
-    /// Whether the code of `call` is running, and `is` holds for the effect class of its tool.
-    fn runs_as(&self, call: &CallId, is: impl FnOnce(EffectClass) -> bool) -> bool {
+    /// Whether the code of `call` is running, and `is` holds for its tool.
+    fn runs_as(&self, call: &CallId, is: impl FnOnce(&Tool) -> bool) -> bool {
         let open = self.task(&call.task()).and_then(|task| task.call(call));
         let tool = open.filter(|open| open.is_running() && open.is_function()).map(|open| open.asked.tool.as_str());
-        tool.and_then(|tool| self.configs.tools.get(tool)).is_some_and(|tool| is(tool.effect))
+        tool.and_then(|tool| self.configs.tools.get(tool)).is_some_and(|tool| is(tool))
     }
 
     /// Returns the call above `call` that is interrupted without its process. Its end also ends `call`.

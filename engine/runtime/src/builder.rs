@@ -18,6 +18,7 @@ use crate::error::RunError;
 use crate::loaded::Loaded;
 use crate::processes::COMMAND_GRACE;
 use crate::services::{Models, ProjectOf, Services, Variable};
+use crate::tool_services::ToolServices;
 use crate::trust::TrustPolicy;
 
 /// Builds an [`Engine`].
@@ -29,6 +30,7 @@ pub struct EngineBuilder {
     project_of: ProjectOf,
     models: Models,
     price_table: Option<PriceTable>,
+    tool_services: Option<Arc<dyn ToolServices>>,
     cassettes: Option<Arc<Cassettes>>,
     functions: Option<Vec<&'static ToolFunction>>,
     blocking_threads: usize,
@@ -48,6 +50,7 @@ impl Engine {
             project_of: Arc::new(|_| None),
             models: Models::default(),
             price_table: None,
+            tool_services: None,
             cassettes: None,
             functions: None,
             blocking_threads: 64,
@@ -95,6 +98,12 @@ impl EngineBuilder {
     /// overrides both.
     pub fn prices(mut self, table: PriceTable) -> Self {
         self.price_table = Some(table);
+        self
+    }
+
+    /// Sends calls of tools with a `target_subject` by `services`. Without them, a job whose agents have such a tool does not start.
+    pub fn tool_services(mut self, services: Arc<dyn ToolServices>) -> Self {
+        self.tool_services = Some(services);
         self
     }
 
@@ -165,6 +174,7 @@ impl EngineBuilder {
             models: self.models,
             providers: Providers::default().with_cassettes(self.cassettes),
             price_table: self.price_table,
+            tool_services: self.tool_services,
             functions,
             transcript_bytes: self.transcript_bytes,
             running: Mutex::default(),

@@ -1,6 +1,6 @@
 //! Commands: what one process asks of the process that owns a run, by way of the store's inbox, and how they get there.
 
-use baton_types::call::{CallError, CallStatus, ErrorCode};
+use baton_types::call::{AfterExecution, CallError, CallStatus, ErrorCode};
 use baton_types::document::Write;
 use baton_types::event::{Event, Outcome};
 use baton_types::id::{CallId, TaskId};
@@ -30,8 +30,8 @@ pub enum Command {
         call: CallId,
         /// Author.
         by: Principal,
-        /// The output of a success, or the reason of a failure.
-        result: Result<Json, String>,
+        /// The result.
+        result: Delivered,
     },
     /// Somebody ends a task and all below it.
     Cancel {
@@ -63,11 +63,37 @@ pub enum Command {
     },
 }
 
-/// Returns a delivered result as a call gets it.
-fn outcome_of(result: Result<Json, String>) -> Outcome {
-    match result {
-        Ok(output) => Outcome::success(output),
-        Err(reason) => Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, reason)),
+/// The result of a suspended call, as somebody outside delivers it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delivered {
+    /// The status.
+    pub status: CallStatus,
+    /// The output.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub output: Json,
+    /// The error, if the status is not `success`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<CallError>,
+    /// The next step after the result, if it is not that of the tool's config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<AfterExecution>,
+}
+
+impl From<Result<Json, String>> for Delivered {
+    /// The output of a success, or the reason of a failure.
+    fn from(result: Result<Json, String>) -> Self {
+        let (status, output, error) = match result {
+            Ok(output) => (CallStatus::Success, output, None),
+            Err(reason) => (CallStatus::Failed, Json::null(), Some(CallError::new(ErrorCode::ToolFailed, reason))),
+        };
+        Self { status, output, error, after: None }
+    }
+}
+
+impl From<Delivered> for Outcome {
+    fn from(Delivered { status, output, error, after }: Delivered) -> Self {
+        Self { status, error, after, ..Self::success(output) }
     }
 }
 
@@ -77,7 +103,7 @@ impl From<Command> for Event {
             Command::Answer { question, by, answer, documents } => {
                 Self::PersonAnswered { question, by, answer, documents, recorded: None }
             }
-            Command::Deliver { call, by, result } => Self::ResultDelivered { call, by, outcome: outcome_of(result) },
+            Command::Deliver { call, by, result } => Self::ResultDelivered { call, by, outcome: result.into() },
             Command::Cancel { task, reason, by } => Self::CancelRequested { task, reason, by },
             Command::Pause { by } => Self::PauseRequested { by },
             Command::Unpause { by } => Self::UnpauseRequested { by },

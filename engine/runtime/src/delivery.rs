@@ -13,7 +13,7 @@ use baton_types::json::Json;
 use baton_types::principal::Principal;
 
 use crate::actor::Iteration;
-use crate::command::Command;
+use crate::command::{Command, Delivered};
 use crate::engine::{Engine, Holder, Takes};
 use crate::error::RunError;
 use crate::handle::measured;
@@ -89,8 +89,7 @@ impl Engine {
         Ok((run, call))
     }
 
-    /// Delivers the result of a suspended call, wherever its run proceeds, or when it is resumed: the output, or the reason of a
-    /// failure. A result that comes while the code of the call is still running waits in the inbox until the code has ended.
+    /// Delivers the result of a suspended call, wherever its run proceeds, or when it is resumed. A result that comes while the code of the call is still running waits in the inbox until the code has ended.
     ///
     /// # Errors
     /// [`RunError::Refused`] if the call waits for no delivery, or if the output breaks the schema or the size limit of its tool.
@@ -100,7 +99,7 @@ impl Engine {
         id: &RunId,
         call: &CallId,
         by: &Principal,
-        result: Result<Json, String>,
+        result: impl Into<Delivered>,
     ) -> Result<Delivery, RunError> {
         if self.live(id).is_none() && self.holder(id).await? == Holder::Nobody {
             let run = self.state(id).await?;
@@ -110,7 +109,7 @@ impl Engine {
                 return Err(Refusal::NotSuspended { call: call.clone(), why }.into());
             }
         }
-        self.send(id, Command::Deliver { call: call.clone(), by: by.clone(), result }, Vec::new()).await
+        self.send(id, Command::Deliver { call: call.clone(), by: by.clone(), result: result.into() }, Vec::new()).await
     }
 
     /// Ends a task and all below it, wherever its run proceeds, or when it is resumed. Ends the root at once if no process owns
@@ -193,10 +192,10 @@ impl Engine {
                     _ => None,
                 });
                 let counts = finished.is_none_or(|finished| {
-                    let is_ours = match (result, &finished.result.output) {
-                        (Ok(output), CallOutput::Inline(given)) => given == output,
-                        (Ok(_), CallOutput::Kept(_)) => true,
-                        (Err(reason), _) => finished.result.reason() == reason,
+                    let is_ours = match (&result.error, &finished.result.output) {
+                        (Some(error), _) => finished.result.reason() == error.message,
+                        (None, CallOutput::Inline(given)) => *given == result.output,
+                        (None, CallOutput::Kept(_)) => true,
                     };
                     finished.delivered_by.as_deref() == Some(by) && is_ours
                 });

@@ -169,7 +169,7 @@ impl Engine {
             .await?;
         let transcripts = self.0.transcripts(&id, prompts);
         let (begun, recording) = (Some(begun), None);
-        Ok(Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording })
+        Ok(Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording, is_behind: false })
     }
 
     /// Resumes a stopped run with its pinned configs. Returns when the take-over is durable.
@@ -248,7 +248,8 @@ impl Engine {
         let is_begun = begun.is_some();
         let commands = Commands::new(self.0.store.subscribe(id), true, is_begun);
         let (run, id, last) = (reading.run, id.clone(), reading.last);
-        let parts = Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording };
+        let is_behind = former != Former::Released;
+        let parts = Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording, is_behind };
         if is_begun {
             return Ok(self.0.spawn(parts));
         }
@@ -372,8 +373,10 @@ pub(crate) enum Takes {
 pub(crate) enum Former {
     /// It died without releasing the run.
     Dead,
-    /// There was none, or it may live.
-    Other,
+    /// It may live.
+    Living,
+    /// There was none: the run was released.
+    Released,
 }
 
 impl Services {
@@ -394,12 +397,12 @@ impl Services {
                 taken => break (taken?, record.owner),
             }
         };
-        let Some(former) = former else { return Ok((epoch, Former::Other)) };
+        let Some(former) = former else { return Ok((epoch, Former::Released)) };
         let (id, is_dead) = (id.clone(), self.store.is_there(&former) == Some(false));
         let end = move || processes::end_former(&id, (!is_dead).then_some(former.as_str()));
         // It looks at every process of the machine.
         let _runtime_ends = tokio::task::spawn_blocking(end).await;
-        Ok((epoch, if is_dead { Former::Dead } else { Former::Other }))
+        Ok((epoch, if is_dead { Former::Dead } else { Former::Living }))
     }
 
     /// Stores a new run with its first decision and `contents`, under the wanted id or else a random one. While random ids are

@@ -71,11 +71,14 @@ pub enum RunError {
     MissingFunctions(Vec<FunctionName>),
     /// Granted tools have a `target_subject`, and the engine has no connection to tool services.
     #[error(
-        "this version of Baton has no connection to tool services, and these tools of the job need one: {}; remove them from the \
-         agents, or give them an \"exec\" in place of \"target_subject\"",
+        "tool services execute these tools of the job, and there is no connection to them: {}; name a NATS server with --bus \
+         or BATON_BUS",
         .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     NoServices(Vec<ToolId>),
+    /// Granted tools have a `target_subject` to which this process may send nothing. All of them at once, each with the reason.
+    #[error("{}", .0.iter().map(|(tool, reason)| format!("tool {tool}: {reason}")).collect::<Vec<_>>().join("\n"))]
+    Unreachable(Vec<(ToolId, String)>),
     /// No run has this id.
     #[error("there is no run {0}")]
     UnknownRun(RunId),

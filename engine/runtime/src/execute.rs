@@ -165,10 +165,8 @@ impl Execution {
         let executor = match self.tool.executor.clone() {
             Some(Executor::Function(name)) => shared.function(name).map(Runs::Function),
             Some(Executor::Exec(spec)) => Some(Runs::Exec(spec)),
-            Some(Executor::Service(service)) => {
-                let message = format!("this process has no connection to the tool service {}", service.target_subject);
-                return failed(ErrorCode::ToolFailed, &message);
-            }
+            // The command is sent when the suspension is durable.
+            Some(Executor::Service(_)) => return CallEnd::Suspended(Suspension::default()),
             None => None,
         };
         let Some(executor) = executor else {

@@ -9,7 +9,9 @@ use baton_config::{PriceTable, TemplateError, check_money, prices};
 use baton_models::{Model, OwnPrograms, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
 use baton_store::{Store, StoreError};
 use baton_tool::ToolFunction;
-use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, PROGRAM_MODEL, ProviderSettings, RUN_SCRIPT};
+use baton_types::config::{
+    Configs, Executor, FunctionName, ModelSpec, PROGRAM_MODEL, ProviderSettings, RUN_SCRIPT, ServiceSpec,
+};
 use baton_types::id::{CallId, ProjectId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::model::Invocation;
@@ -23,6 +25,7 @@ use crate::fit::unfit_tools;
 use crate::handle::RunHandle;
 use crate::loaded::Loaded;
 use crate::suspended;
+use crate::tool_services::ToolServices;
 use crate::transcripts::{Prompts, Transcripts};
 use crate::trust::{TrustPolicy, Trusted, asked_models};
 
@@ -57,6 +60,8 @@ pub(crate) struct Services {
     pub(crate) providers: Providers,
     /// Prices that replace the engine's own table.
     pub(crate) price_table: Option<PriceTable>,
+    /// Sends calls to tool services.
+    pub(crate) tool_services: Option<Arc<dyn ToolServices>>,
     /// Ordered by id.
     pub(crate) functions: Vec<&'static ToolFunction>,
     pub(crate) transcript_bytes: usize,
@@ -96,9 +101,14 @@ impl Services {
             return Err(RunError::MissingFunctions(missing));
         }
         let served = configs.agents.values().flat_map(|agent| agent.tools.values());
-        let served = served.filter(|tool| matches!(tool.executor, Some(Executor::Service(_)))).map(|tool| tool.id.clone());
-        let served: BTreeSet<ToolId> = served.collect();
-        if served.is_empty() { Ok(()) } else { Err(RunError::NoServices(served.into_iter().collect())) }
+        let served: BTreeMap<&ToolId, &ServiceSpec> = served.filter_map(|tool| Some((&tool.id, tool.service()?))).collect();
+        let Some(services) = &self.tool_services else {
+            let unserved: Vec<ToolId> = served.into_keys().cloned().collect();
+            return if unserved.is_empty() { Ok(()) } else { Err(RunError::NoServices(unserved)) };
+        };
+        let wrong = served.into_iter().filter_map(|(tool, service)| Some((tool.clone(), services.check(service).err()?)));
+        let wrong: Vec<(ToolId, String)> = wrong.collect();
+        if wrong.is_empty() { Ok(()) } else { Err(RunError::Unreachable(wrong)) }
     }
 
     /// Returns an empty cache of conversations for a run.

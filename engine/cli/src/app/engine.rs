@@ -77,6 +77,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::Invocation { .. }
         | RunError::MissingFunctions(_)
         | RunError::NoServices(_)
+        | RunError::Unreachable(_)
         | RunError::NoSuchDecision { .. }
         | RunError::NoSuchEntry { .. }
         | RunError::PastTheEnd { .. }

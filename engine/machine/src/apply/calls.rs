@@ -95,7 +95,8 @@ pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
 pub(super) fn call_suspended(run: &mut Run, at: Timestamp, entry: &CallSuspended) {
     let task = known(run, &entry.task);
     let index = change_stage(run, at, task, &entry.call, CallStage::Suspended);
-    open_calls(&mut run.graph[task]).details_mut(index).suspension = entry.suspension.clone();
+    let details = open_calls(&mut run.graph[task]).details_mut(index);
+    (details.suspension, details.suspended_at) = (entry.suspension.clone(), at);
     if let Some(until) = entry.suspension.until {
         run.shared.alarms.insert((until, entry.call.clone()));
     }

@@ -2,9 +2,7 @@
 //!
 //! A request is settled at its reservation and made again, with the same bytes. A `pure`, `idempotent` or `keyed` call runs
 //! again. An `at_most_once` call never runs again: the result is `unknown_outcome`, or its master is asked. The calls that its code
-//! made end with it.
-
-use baton_types::config::EffectClass;
+//! made end with it. A call of a tool service has no effect before it is suspended, so it runs again in each class.
 
 use crate::changed_since;
 use crate::prelude::*;
@@ -87,14 +85,14 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
 /// Whether the code that waits for `call` is gone for good: it made the call, directly or not, and is not repeated after a crash.
 fn is_lost(draft: &Draft<'_>, call: CallAt) -> bool {
     let mut above = std::iter::successors(draft.outer(call), |outer| draft.outer(*outer));
-    above.any(|outer| draft.tool(outer).effect == EffectClass::AtMostOnce)
+    above.any(|outer| draft.tool(outer).is_lost_in_crash())
 }
 
 /// Runs `call` again, unless that could repeat its effect.
 pub(crate) fn resume(draft: &mut Draft<'_>, call: CallAt, recovery: Recovery) {
     let (tool, open) = (draft.tool(call), draft.call(call));
     // In a fork the shell knows what became of the call in the original.
-    if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
+    if tool.is_lost_in_crash() && recovery == Recovery::AfterCrash {
         draft.end_inner(call);
         return draft.then(Step::Interrupt(call));
     }

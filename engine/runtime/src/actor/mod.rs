@@ -10,6 +10,7 @@
 
 mod decide;
 mod outage;
+mod sending;
 mod spawn;
 mod work;
 
@@ -33,6 +34,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use self::outage::Outages;
+use self::sending::Sending;
 pub(crate) use self::spawn::Parts;
 use self::work::Work;
 use crate::clock::sleep_until;
@@ -94,6 +96,8 @@ pub(crate) struct Actor {
     pub(crate) recording: Option<Recording>,
     /// The requests whose provider is away.
     pub(crate) outages: Outages,
+    /// The commands for tool services.
+    pub(crate) sending: Sending,
 }
 
 /// The run's inbox in the store.
@@ -225,7 +229,10 @@ impl Actor {
     /// Waits until something happened, then takes all of it.
     async fn gather(&mut self) -> Result<(Vec<Incoming>, Vec<u64>), StoreError> {
         let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
-        let next = [wake, self.outages.next_wake()].into_iter().flatten().min();
+        if self.shared.tool_services.is_some() {
+            self.repeat_commands().await;
+        }
+        let next = [wake, self.outages.next_wake(), self.sending.next()].into_iter().flatten().min();
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
         if messages.is_empty() {
@@ -393,6 +400,7 @@ impl Actor {
                 let _unheard = self.live.send(Arc::clone(recorded));
             }
         }
+        self.send_commands(&entries).await;
         for (reply, decided) in replies {
             // The receiver may have been dropped.
             let _gone = reply.send(decided);
@@ -493,7 +501,8 @@ impl Actor {
         batch.releases = true;
         let again = if is_held_up { AWAY_PAUSE } else { Duration::ZERO };
         let at_once = self.work.due_when_stopped && self.run.ended().is_none() && !self.run.totals().paused;
-        batch.wakes = wakes(&self.run).or_else(|| at_once.then(|| self.last.plus(again)));
+        let wakes = wakes(&self.run).or_else(|| at_once.then(|| self.last.plus(again)));
+        batch.wakes = wakes.map(|wakes| self.sending.next().map_or(wakes, |next| wakes.min(next)));
         self.shared.store.append(batch).await
     }
 

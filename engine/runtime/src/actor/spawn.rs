@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tracing::Instrument as _;
 
 use super::outage::Outages;
+use super::sending::Sending;
 use super::work::Work;
 use super::{Actor, Commands, Iteration, status};
 use crate::error::RunError;
@@ -40,6 +41,8 @@ pub(crate) struct Parts {
     pub(crate) last: Timestamp,
     pub(crate) begun: Option<Iteration>,
     pub(crate) recording: Option<Recording>,
+    /// Whether its former owner may have left something undone: it did not release the run.
+    pub(crate) is_behind: bool,
 }
 
 impl Services {
@@ -64,7 +67,7 @@ impl Services {
 
     /// Spawns the actor of a run, with `first` in its mailbox.
     fn spawn_after(self: &Arc<Self>, parts: Parts, first: Option<Message>) -> RunHandle {
-        let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
+        let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording, is_behind } = parts;
         assert!(trusted.is_of(run.configs()), "a run proceeds by configs that were checked");
         let (sender, mailbox) = mpsc::unbounded_channel();
         if let Some(first) = first {
@@ -107,6 +110,7 @@ impl Services {
             begun,
             recording,
             outages: Outages::default(),
+            sending: Sending::new(last, is_behind),
         };
         tokio::spawn(actor.run().instrument(span));
         handle

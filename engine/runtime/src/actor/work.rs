@@ -321,7 +321,7 @@ impl Actor {
             self.work.take_over(task, taken);
             return None;
         }
-        if tool.effect == EffectClass::AtMostOnce {
+        if tool.is_lost_in_crash() {
             self.work.unrepeatable.insert(call.clone(), task.clone());
         }
         let (token, of) = (self.token(&task), task.clone());
@@ -407,7 +407,7 @@ impl Actor {
 
     /// Whether a crash in the middle of a call of `tool` is healed by another call.
     fn is_repeatable(&self, tool: &ToolId) -> bool {
-        self.run.configs().tools.get(tool).is_some_and(|tool| tool.effect != EffectClass::AtMostOnce)
+        self.run.configs().tools.get(tool).is_some_and(|tool| !tool.is_lost_in_crash())
     }
 
     /// Whether a stop would interrupt a call that must not be repeated. A call whose code waits for its own calls does not count:
@@ -437,12 +437,12 @@ impl Actor {
     }
 
     /// Whether a call of `tool` may begin before its entries are durable: it runs in this process and has no effect but
-    /// its result, and makes no calls.
+    /// its result, and makes no calls; or a tool service executes it, which gets its command later.
     pub(crate) fn may_begin_early(&self, tool: &ToolId) -> bool {
         !self.work.stopping
             && self.run.configs().tools.get(tool).is_some_and(|tool| {
                 let is_function = matches!(tool.executor, Some(Executor::Function(_)));
-                tool.effect == EffectClass::Pure && is_function && tool.calls.is_empty()
+                (tool.effect == EffectClass::Pure && is_function && tool.calls.is_empty()) || tool.service().is_some()
             })
     }
 }

@@ -139,6 +139,20 @@ impl Tool {
         self.describes_tools || self.manages_tasks.is_some() || self.tool_type.behavior().then == Then::Stop
     }
 
+    /// Returns the tool service that executes its calls, if one does.
+    pub fn service(&self) -> Option<&ServiceSpec> {
+        match &self.executor {
+            Some(Executor::Service(service)) => Some(service),
+            Some(Executor::Function(_) | Executor::Exec(_)) | None => None,
+        }
+    }
+
+    /// Whether a crash during a call leaves it unknown whether the call had its effect. A tool service gets its command only when the
+    /// call is suspended, so a call of a service that still runs has had none.
+    pub fn is_lost_in_crash(&self) -> bool {
+        self.effect == EffectClass::AtMostOnce && self.service().is_none()
+    }
+
     /// Returns the next step after a result of this tool, unless the executor or the call sets it (rule *after* of
     /// docs/RULES.md).
     pub fn after_by_default(&self) -> AfterExecution {
