@@ -186,6 +186,21 @@ impl CardId {
         Self(format!("{run}:{task}:deliverable").into())
     }
 
+    /// Returns the run and the task whose entries have this card; `None` if it has the form of no card of a timeline. They may not exist.
+    pub fn named_task(&self) -> Option<(RunId, TaskId)> {
+        if let Some((run, call, _)) = self.named_call() {
+            return Some((run, call.task()));
+        }
+        let (rest, kind) = self.0.rsplit_once(':')?;
+        let (run, place) = rest.split_once(':')?;
+        let task = match kind {
+            "thought" => place.rsplit_once('/')?.0,
+            "deliverable" => place,
+            _ => return None,
+        };
+        (!run.is_empty() && CallId::new(format!("{task}/1.1")).is_well_formed()).then(|| (RunId::new(run), TaskId::new(task)))
+    }
+
     /// Returns the run, the call and the kind that [`CardId::of_call`] put into this id; `None` if it has another form.
     pub fn named_call(&self) -> Option<(RunId, CallId, Derived)> {
         let (rest, kind) = self.0.rsplit_once(':')?;
@@ -194,6 +209,12 @@ impl CardId {
         let call = CallId::new(call);
         (!run.is_empty() && call.is_well_formed()).then(|| (RunId::new(run), call, kind))
     }
+}
+
+/// Returns the `turn_epoch` of a call: the number of the turn that it belongs to. It rises whenever the work is dispatched or resumed, and
+/// stays when another worker continues the run.
+pub fn turn_epoch(call: &CallId) -> u64 {
+    outermost(call).position().map_or(0, |(turn, _)| u64::from(turn))
 }
 
 /// Returns the call of a model that `call` is, or within whose code it was made.

@@ -205,6 +205,10 @@ pub enum DeadCode {
     InvalidAfterExecution,
     /// The card is not the result of this call.
     WrongCard,
+    /// The result breaks the schema or the size limit of the tool.
+    InvalidResult,
+    /// The work, the call or the card was not there for a long time.
+    NotFound,
 }
 
 impl DeadCode {
@@ -216,6 +220,8 @@ impl DeadCode {
             Self::MissingToolResultCard => "missing_tool_result_card",
             Self::InvalidAfterExecution => "invalid_after_execution",
             Self::WrongCard => "wrong_tool_result_card",
+            Self::InvalidResult => "invalid_result",
+            Self::NotFound => "not_found",
         }
     }
 }

@@ -1,0 +1,191 @@
+//! Callbacks: each is decided by [`baton_utp::resume::decide`], and acknowledged when its effect is durable.
+//!
+//! A callback that a worker has taken and not acknowledged comes again, to any worker. So a death between the delivery and the
+//! acknowledgement repeats the callback, and the second one finds that the call has its result.
+
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::{AckKind, Message};
+use baton_runtime::{Delivered, Engine, RunError};
+use baton_types::call::CallStatus;
+use baton_types::entry::Entry;
+use baton_types::event::Refusal;
+use baton_types::id::{CallId, RunId};
+use baton_types::principal::Principal;
+use baton_utp::exchange::DeadLetter;
+use baton_utp::id::{AgentTurnId, turn_epoch};
+use baton_utp::resume::{Applied, CallState, CardLookup, DeadCode, DeadReason, Decision, Known, Received, TurnState, decide};
+use baton_utp::subject::Kind;
+
+use crate::Bus;
+
+/// Time for which a callback is looked at again whose work or card is not there.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Pause after which a callback is looked at again if the store is away.
+const AWAY_PAUSE: Duration = Duration::from_secs(2);
+
+/// What happens with a message next.
+pub(crate) enum Next {
+    /// It is done.
+    Acknowledge,
+    /// It is looked at again after this time.
+    After(Duration),
+}
+
+impl Bus {
+    /// Carries out a callback to its end. `wait` waits for a time without a place among the messages that are worked on.
+    pub(crate) async fn take_callback<W: Future<Output = ()>>(
+        &self,
+        engine: &Engine,
+        message: &Message,
+        wait: impl Fn(Duration) -> W,
+    ) {
+        let began = Instant::now();
+        loop {
+            let next = self.look_at(engine, message, began.elapsed() > PATIENCE).await;
+            let pause = match next {
+                Ok(Next::Acknowledge) => {
+                    // Without a confirmation it comes again, and then finds that the call has its result.
+                    if let Err(error) = message.double_ack().await {
+                        tracing::debug!(%error, "the acknowledgement of a callback was not confirmed");
+                    }
+                    return;
+                }
+                Ok(Next::After(pause)) => pause,
+                Err(error) => {
+                    tracing::warn!(%error, "a callback cannot be carried out yet");
+                    AWAY_PAUSE
+                }
+            };
+            // Otherwise another worker would get it meanwhile.
+            if let Err(error) = message.ack_with(AckKind::Progress).await {
+                tracing::debug!(%error, "the server was not asked to wait for a callback");
+            }
+            wait(pause).await;
+        }
+    }
+
+    async fn look_at(&self, engine: &Engine, message: &Message, is_last: bool) -> Result<Next, RunError> {
+        let received = match Received::read(&message.payload) {
+            Ok(received) => received,
+            Err(reason) => return Ok(self.refuse(message, &reason).await),
+        };
+        let found = self.known(engine, &received).await?;
+        let card = match received.card_id() {
+            Some(id) => self.card(engine, &id).await?.map_or(CardLookup::Missing, |card| CardLookup::Found(Box::new(card))),
+            None => CardLookup::Missing,
+        };
+        let unknown = || Known {
+            turn: TurnState::Unknown,
+            agent_turn_id: received.agent_turn_id.clone(),
+            turn_epoch: received.turn_epoch,
+            call: CallState::Unknown,
+            command_after: baton_types::call::AfterExecution::Suspend,
+            controls_flow: false,
+        };
+        let decision = decide(&received, found.as_ref().map_or(&unknown(), |(known, ..)| known), &card);
+        match (decision, found) {
+            (Decision::Apply(applied), Some((_, run, call))) => self.apply(engine, message, &run, &call, *applied, &card).await,
+            (Decision::Defer(_), _) if is_last => {
+                let reason = format!("the work, the call or the card was not there for {} s", PATIENCE.as_secs());
+                Ok(self.refuse(message, &DeadReason { code: DeadCode::NotFound, reason }).await)
+            }
+            (Decision::Defer(pause), _) => Ok(Next::After(pause)),
+            (Decision::DeadLetter(reason), _) => Ok(self.refuse(message, &reason).await),
+            (Decision::Ignore(reason), _) => {
+                tracing::debug!(turn = %received.agent_turn_id, call = %received.tool_call_id, %reason, "a callback changed nothing");
+                Ok(Next::Acknowledge)
+            }
+            (Decision::Apply(_), None) => Ok(Next::Acknowledge),
+        }
+    }
+
+    /// Delivers a result into the inbox of its run.
+    async fn apply(
+        &self,
+        engine: &Engine,
+        message: &Message,
+        run: &RunId,
+        call: &CallId,
+        applied: Applied,
+        card: &CardLookup,
+    ) -> Result<Next, RunError> {
+        let result = applied.content.to_result();
+        let delivered = Delivered {
+            status: result.status,
+            output: result.output.shown().into_owned(),
+            error: result.error,
+            after: Some(applied.after_execution),
+        };
+        let author = match card {
+            CardLookup::Found(card) => card.author_id.as_str(),
+            CardLookup::Missing => "tool service",
+        };
+        match engine.deliver(run, call, &Principal::program(author), delivered).await {
+            Ok(_) => Ok(Next::Acknowledge),
+            Err(RunError::Refused(Refusal::InvalidDelivery { reason, .. })) => {
+                Ok(self.refuse(message, &DeadReason { code: DeadCode::InvalidResult, reason }).await)
+            }
+            Err(RunError::Refused(refusal)) => {
+                tracing::debug!(%run, %call, %refusal, "a callback changed nothing");
+                Ok(Next::Acknowledge)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Publishes a message that is refused, with the reason.
+    pub(crate) async fn refuse(&self, message: &Message, reason: &DeadReason) -> Next {
+        let letter = DeadLetter::of(&message.subject, reason.code.as_str(), &reason.reason, &message.payload);
+        tracing::warn!(subject = %message.subject, code = reason.code.as_str(), reason = %reason.reason, "a message was refused");
+        let Ok(payload) = serde_json::to_vec(&letter) else { return Next::Acknowledge };
+        let sent = self.0.jetstream.publish(self.subject(Kind::DeadLetter), payload.into()).await;
+        let kept = match sent {
+            Ok(kept) => kept.await.map(drop),
+            Err(error) => Err(error),
+        };
+        match kept {
+            Ok(()) => Next::Acknowledge,
+            // The reason must not be lost with its message.
+            Err(error) => {
+                tracing::warn!(%error, "a dead letter was not kept");
+                Next::After(AWAY_PAUSE)
+            }
+        }
+    }
+
+    /// Returns what the timeline knows about the call of a callback; `None` if it has no such call.
+    async fn known(&self, engine: &Engine, received: &Received) -> Result<Option<(Known, RunId, CallId)>, RunError> {
+        let Some(((run, _), call)) = received.agent_turn_id.named().zip(received.tool_call_id.named()) else { return Ok(None) };
+        let Some(record) = engine.store().run(&run).await? else { return Ok(None) };
+        let (mut tool, mut turn, mut state) = (None, TurnState::Running, CallState::Unknown);
+        for recorded in self.entries(engine, &run, &call.task(), record.last_seq).await? {
+            match &recorded.entry {
+                Entry::CallStarted(started) if started.call == call => tool = Some(started.tool.clone()),
+                Entry::CallSuspended(suspended) if suspended.call == call => {
+                    (turn, state) = (TurnState::Suspended, CallState::Waiting);
+                }
+                Entry::CallFinished(finished) if finished.call == call => {
+                    let is_late = finished.result.status == CallStatus::Timeout && finished.delivered_by.is_none();
+                    (turn, state) = (TurnState::Suspended, if is_late { CallState::Expired } else { CallState::Applied });
+                }
+                Entry::TaskEnded(ended) if ended.task == call.task() => turn = TurnState::Ended,
+                Entry::SubtreeClosed(closed) if closed.tasks.contains(&call.task()) => turn = TurnState::Ended,
+                _ => {}
+            }
+        }
+        let Some(tool) = tool else { return Ok(None) };
+        let configs = engine.pinned_configs(&engine.started(&run).await?).await?;
+        let Some(tool) = configs.tools.get(&tool) else { return Ok(None) };
+        let known = Known {
+            turn,
+            agent_turn_id: AgentTurnId::of(&run, &call.task()),
+            turn_epoch: turn_epoch(&call),
+            call: state,
+            command_after: tool.after_by_default(),
+            controls_flow: tool.controls_flow,
+        };
+        Ok(Some((known, run, call)))
+    }
+}

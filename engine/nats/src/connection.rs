@@ -1,0 +1,79 @@
+//! The connection of a process that executes runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::Context;
+use async_nats::{Client, Event};
+use baton_types::id::ProjectId;
+use baton_types::principal::Principal;
+use baton_types::breadcrumb::Viewer;
+use baton_utp::id::{Name, ProjectName};
+use baton_utp::subject::{Address, Kind, Subject};
+
+use crate::address::{Credentials, servers, shown};
+use crate::streams::Kept;
+use crate::{BusError, cards};
+
+/// Longest time for the first connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection to NATS, for the project and channel of a process. Cheap to clone. It connects again by itself.
+#[derive(Clone)]
+pub struct Bus(pub(crate) Arc<Connected>);
+
+/// See [`Bus`].
+pub(crate) struct Connected {
+    pub(crate) client: Client,
+    pub(crate) jetstream: Context,
+    pub(crate) address: Address,
+    pub(crate) project: ProjectName,
+    /// The reader and author of the cards in the store.
+    pub(crate) keeper: Viewer,
+}
+
+impl Bus {
+    /// Connects to the servers at `server` (see [`crate::address`]), and makes the streams of the project that are not there.
+    ///
+    /// # Errors
+    /// The address or a file with credentials is wrong, no server can be reached, or the server has no JetStream.
+    pub async fn connect(server: &str, credentials: &Credentials, address: Address) -> Result<Self, BusError> {
+        let servers = servers(server)?;
+        let options = credentials.options().await?.name("baton").connection_timeout(CONNECT_PATIENCE);
+        let options = options.event_callback(|event| async move {
+            match event {
+                Event::Disconnected => tracing::warn!("the connection to NATS is lost"),
+                Event::Connected => tracing::info!("connected to NATS"),
+                Event::ServerError(error) => tracing::warn!(%error, "the NATS server refused a message"),
+                _ => {}
+            }
+        });
+        let unreachable = |reason: String| BusError::Unreachable { server: shown(server), reason };
+        let connecting = tokio::time::timeout(CONNECT_PATIENCE, options.connect(servers)).await;
+        let client = connecting.map_err(|_| unreachable("it does not answer".to_owned()))?;
+        let client = client.map_err(|error| unreachable(error.to_string()))?;
+        let jetstream = async_nats::jetstream::new(client.clone());
+        let project = ProjectName::parse(address.project.as_str());
+        let project = project.ok_or_else(|| BusError::Address(format!("{} is too long for a project", address.project)))?;
+        let bus = Self(Arc::new(Connected { client, jetstream, keeper: cards::keeper(&address.project), address, project }));
+        for stream in Kept::ALL {
+            stream.ensure(&bus.0.jetstream, &bus.0.address.project).await?;
+        }
+        Ok(bus)
+    }
+
+    /// Returns the project and the channel of this process.
+    pub fn address(&self) -> &Address {
+        &self.0.address
+    }
+
+    /// Returns the subject of `kind` in this project and channel.
+    pub(crate) fn subject(&self, kind: Kind) -> String {
+        Subject::new(self.0.address.clone(), kind).to_string()
+    }
+}
+
+/// Returns the project of the records that hold the cards of `project`. No job's project has its form, so no agent reads them.
+pub(crate) fn records_of(project: &str) -> (Principal, ProjectId) {
+    (Principal::program("baton-nats"), ProjectId::new(format!("utp:{project}")))
+}

@@ -1,0 +1,33 @@
+//! What goes wrong with a bus.
+
+/// An error of the connection to NATS.
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    /// The address of the server is not one.
+    #[error("{0}")]
+    Address(String),
+    /// A file with credentials or certificates cannot be read.
+    #[error("{file}: {reason}")]
+    Credentials {
+        /// The file.
+        file: String,
+        /// The reason.
+        reason: String,
+    },
+    /// There is no connection.
+    #[error("the NATS server at {server} cannot be reached: {reason}")]
+    Unreachable {
+        /// Address without a password.
+        server: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The server has no JetStream, or refuses a stream.
+    #[error("the NATS server cannot keep the stream {stream}: {reason}")]
+    Stream {
+        /// Name of the stream.
+        stream: String,
+        /// The reason.
+        reason: String,
+    },
+}

@@ -1,0 +1,21 @@
+//! NATS: the commands of tool services, their callbacks, and cards.
+//!
+//! The store is the truth. A message that is lost only delays: a command is sent again while its call waits, and a callback that no worker
+//! has acknowledged comes again.
+//!
+//! - [`Bus`]: the connection of a process that executes runs. It sends commands ([`baton_runtime::ToolServices`]), and [`Bus::serve`]
+//!   takes callbacks and answers requests for cards.
+//! - [`address`]: the address of the server and the credentials.
+//! - [`streams`]: what JetStream keeps.
+
+pub mod address;
+mod callbacks;
+mod cards;
+mod commands;
+mod connection;
+mod error;
+mod serving;
+pub mod streams;
+
+pub use connection::Bus;
+pub use error::BusError;
