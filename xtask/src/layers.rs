@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 22] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
@@ -59,6 +59,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
         ],
     ),
     ("baton-rcrt", &["baton-types", "baton-breadcrumb", "baton-config", "baton-store", "baton-models", "baton-runtime"]),
+    ("baton-nats", &["baton-types", "baton-breadcrumb", "baton-store", "baton-utp", "baton-runtime"]),
     // The program links everything.
     (
         "baton",
@@ -80,6 +81,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "baton-files",
             "baton-docs",
             "baton-utp",
+            "baton-nats",
         ],
     ),
 ];

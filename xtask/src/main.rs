@@ -12,6 +12,7 @@ mod gen_docs;
 mod layers;
 mod peers;
 mod planted;
+mod nats;
 mod postgres;
 mod project;
 mod prose;

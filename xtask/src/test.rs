@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, bail};
 
 use crate::project::{cargo, run_cargo};
-use crate::{browser, postgres};
+use crate::{browser, nats, postgres};
 
 /// Runs all tests, or those that `arguments` leave. Whether they pass or fail, the last line printed is `N passed, N failed`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 fn run_tests(arguments: &[String], sum: &mut Sum) -> anyhow::Result<()> {
     browser::install_if_missing(arguments);
     postgres::install_if_missing(arguments);
+    nats::install_if_missing(arguments);
     if arguments.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
         // Tests of the whole system start the program; cargo would build it only for tests of its own package.
         run_cargo(&["build", "--workspace", "--bins"])?;

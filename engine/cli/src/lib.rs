@@ -87,7 +87,7 @@ where
         Err(error) => return app::options::refused(&error, &arguments).code(),
     };
     let screen = cli.common.screen();
-    let ended = Place::here(screen, cli.common.store).and_then(|place| {
+    let ended = Place::here(screen, cli.common.store, cli.common.bus).and_then(|place| {
         let tokio =
             tokio::runtime::Runtime::new().map_err(|error| exit::Failure::Engine(format!("tokio cannot start: {error}")))?;
         let ended = tokio.block_on(commands::perform(cli.command, &place));

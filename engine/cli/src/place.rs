@@ -46,16 +46,19 @@ pub(crate) struct Place {
     pub(crate) start: PathBuf,
     /// The store from the options or the environment.
     store: Option<String>,
+    /// The address of the bus from the options or the environment.
+    bus: Option<String>,
     /// The settings from the project's file.
     settings: Project,
 }
 
 impl Place {
     /// Returns the place at the current folder of the process.
-    pub(crate) fn here(screen: Screen, store: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn here(screen: Screen, store: Option<String>, bus: Option<String>) -> Result<Self, Failure> {
         let current = std::env::current_dir().map_err(|error| Failure::file(Path::new("."), error))?;
         let store = store.filter(|store| !store.is_empty());
-        Self { screen, start: current.clone(), current, store, settings: Project::default() }.with_project()
+        let bus = bus.filter(|bus| !bus.is_empty());
+        Self { screen, start: current.clone(), current, store, bus, settings: Project::default() }.with_project()
     }
 
     /// Returns the place as if the command had been started in `folder`. Only the paths that it shows do not change.
@@ -70,6 +73,16 @@ impl Place {
             self.settings = read_project(&self, &file)?;
         }
         Ok(self)
+    }
+
+    /// Returns the address of the bus, if there is one.
+    pub(crate) fn bus(&self) -> Option<&str> {
+        self.bus.as_deref()
+    }
+
+    /// Returns the settings of the project around the current folder.
+    pub(crate) fn settings(&self) -> &Project {
+        &self.settings
     }
 
     /// Returns the same place with another screen.

@@ -45,6 +45,14 @@ pub struct ProjectForm {
     /// An agent reads its own notes only, in both cases.
     #[serde(default)]
     pub memory: Option<MemoryForm>,
+    /// Project of tool services on a bus: the third token of their subjects (default: `default`). A project is a tenant.
+    #[serde(default)]
+    #[validate(length(min = 1, max = 100))]
+    pub project: Option<String>,
+    /// Channel of tool services on a bus: the fourth token of their subjects (default: `main`).
+    #[serde(default)]
+    #[validate(length(min = 1, max = 100))]
+    pub channel: Option<String>,
 }
 
 /// The owner of long-term memories.

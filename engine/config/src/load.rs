@@ -10,6 +10,7 @@ use std::sync::Arc;
 use baton_tool::ToolFunction;
 use baton_types::config::{Configs, Embeddings, ProviderSettings, Tool};
 use baton_types::id::ToolId;
+use baton_utp::subject::Token;
 
 use crate::fault::{FaultKind, Faults};
 use crate::form::ProjectForm;
@@ -105,6 +106,14 @@ pub fn load_project(file: &str, content: &[u8]) -> Result<ProjectForm, Faults> {
             if let Some(why) = misplaced(folder, pointer == "/store") {
                 let message = format!("\"{}\" is set to {folder:?}, which is {why}", &pointer[1..]);
                 loader.faults.push(read.text.fault(FaultKind::BadPath, pointer, Spot::Value, message));
+            }
+        }
+        let tokens = [("/project", form.project.as_deref()), ("/channel", form.channel.as_deref())];
+        for (pointer, token) in tokens.into_iter().filter_map(|(pointer, token)| Some((pointer, token?))) {
+            if Token::parse(token).is_none() {
+                let message = format!("\"{}\" is set to {token:?}, which cannot be part of a subject", &pointer[1..]);
+                let fault = read.text.fault(FaultKind::OutOfRange, pointer, Spot::Value, message);
+                loader.faults.push(fault.expected("a text without dots, white space, control characters, * and >"));
             }
         }
         Some(form)

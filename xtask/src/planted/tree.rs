@@ -10,7 +10,7 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 22] = [
+const CRATES: [&str; 23] = [
     "engine/types",
     "engine/breadcrumb",
     "engine/machine",
@@ -23,6 +23,7 @@ const CRATES: [&str; 22] = [
     "engine/jq",
     "engine/macros",
     "engine/models",
+    "engine/nats",
     "engine/program",
     "engine/proof",
     "engine/rcrt",

@@ -14,7 +14,7 @@ fn place() -> Option<Place> {
     let screen = Screen { output: Output::Text, interactive: false, live: false, quiet: true, verbose: false };
     // A database could ask for a password or take long to answer.
     let store = std::env::var("BATON_STORE").ok().filter(|store| !PostgresStore::is_address(store));
-    Place::here(screen, store).ok()
+    Place::here(screen, store, None).ok()
 }
 
 /// Returns the candidates for a run: newest first, with job and status.

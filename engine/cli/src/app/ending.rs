@@ -7,6 +7,7 @@ use baton_runtime::{RunError, RunHandle};
 use baton_store::Store;
 use clap::{Args, ValueHint};
 
+use crate::app::bus::build;
 use crate::app::engine::{builder, engine, run_failure};
 use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
@@ -95,7 +96,7 @@ pub(crate) async fn resume_and_finish(
 ) -> Result<Exit, Failure> {
     let recording = options.recording.of_resumption(place)?;
     let builder = builder(&found.store, place.kept_in(), place, Manner::of(options.trust))?;
-    let engine = recording.used_by(builder).build().map_err(run_failure)?;
+    let engine = build(recording.used_by(builder), place).await?;
     let interruptions = Interruptions::catch()?;
     let handle = match engine.resume_free(found.id()).await {
         Err(RunError::Held { owner, .. }) => {

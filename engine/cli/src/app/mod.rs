@@ -2,6 +2,7 @@
 //!
 //! Commands import this module and not each other.
 
+pub(crate) mod bus;
 pub(crate) mod complete;
 pub(crate) mod delivery;
 pub(crate) mod ending;
@@ -12,6 +13,7 @@ pub(crate) mod options;
 pub(crate) mod reporting;
 pub(crate) mod tasks;
 
+pub(crate) use bus::build;
 pub(crate) use delivery::{Asked, unpause};
 pub(crate) use ending::{Continuation, Ending, finish, next, outcome, resume_and_finish, usage};
 pub(crate) use engine::{builder, engine, run_failure};

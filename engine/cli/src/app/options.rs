@@ -29,6 +29,9 @@ pub(crate) struct Common {
     /// Store of the runs: a file, `postgres://USER@HOST/DATABASE`, or `memory` [default: .baton/baton.db in the project]
     #[arg(long, global = true, env = "BATON_STORE", value_name = "STORE", hide_env = true)]
     pub(crate) store: Option<String>,
+    /// NATS server of tool services and workers, such as `nats://localhost:4222`
+    #[arg(long, global = true, env = "BATON_BUS", value_name = "URL", hide_env = true, hide_env_values = true)]
+    pub(crate) bus: Option<String>,
     /// Never ask questions, even on a terminal
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
@@ -46,7 +49,7 @@ pub(crate) struct Common {
 impl Common {
     /// Detects the abilities of the streams from the options, the terminal and the environment.
     pub(crate) fn screen(&self) -> Screen {
-        let &Self { output, store: _, no_input, plain, quiet, verbose } = self;
+        let &Self { output, store: _, bus: _, no_input, plain, quiet, verbose } = self;
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let automatic = set("CI");

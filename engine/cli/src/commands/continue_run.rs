@@ -7,7 +7,7 @@ use baton_runtime::{Engine, FollowUp};
 use baton_types::entry::RunStarted;
 use clap::Args;
 
-use crate::app::{Ending, builder, complete, document, finish, run_failure, text_or_stdin};
+use crate::app::{Ending, build, builder, complete, document, finish, run_failure, text_or_stdin};
 use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
@@ -45,7 +45,7 @@ pub(crate) struct ContinueArgs {
 /// Starts the run that continues, and follows it to its end.
 pub(crate) async fn run(args: ContinueArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
-    let engine = builder(&found.store, place.kept_in(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
+    let engine = build(builder(&found.store, place.kept_in(), place, Manner::of(args.trust))?, place).await?;
     let state = engine.state(found.id()).await.map_err(run_failure)?;
     let seq = state.last_seq();
     let (sources, changes) = match state.started() {

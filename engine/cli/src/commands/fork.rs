@@ -9,7 +9,7 @@ use baton_types::path::DocumentPath;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::app::{Ending, builder, complete, finish, run_failure};
+use crate::app::{Ending, build, builder, complete, finish, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
@@ -83,7 +83,7 @@ fn edit(text: &str) -> Result<(DocumentPath, String), String> {
 pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
     let builder = builder(&found.store, place.kept_in(), place, Manner::of(args.trust))?;
-    let engine = builder.build().map_err(run_failure)?;
+    let engine = build(builder, place).await?;
     let seq = engine.fork_place(found.id(), args.at).await.map_err(run_failure)?;
     let (sources, changes) = args.configs(&engine, &found, place).await?;
     let documents = args.edits.iter().map(|(path, file)| written(place, path, file)).collect::<Result<_, _>>()?;

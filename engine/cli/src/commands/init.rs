@@ -182,7 +182,7 @@ mod tests {
 
     fn manifest(built: &Built, git: Option<&str>, rev: Option<&str>) -> Result<String, String> {
         let screen = Screen { output: Output::Text, interactive: false, live: false, quiet: true, verbose: false };
-        let place = Place::here(screen, None).unwrap();
+        let place = Place::here(screen, None, None).unwrap();
         let (git, rev) = (git.map(str::to_owned), rev.map(str::to_owned));
         let args = InitArgs { dir: PathBuf::from("."), rust: Some("mytools".to_owned()), source: None, git, rev };
         Dependency::of(&args, built, &place).map(|dependency| dependency.manifest()).map_err(|failure| failure.to_string())

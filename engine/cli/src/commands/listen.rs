@@ -10,7 +10,7 @@ use clap::{Args, ValueHint};
 use futures_util::FutureExt;
 use serde_json::json;
 
-use crate::app::{builder, embedder, report_work, run_failure};
+use crate::app::{build, builder, embedder, report_work, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
@@ -37,7 +37,7 @@ pub(crate) struct ListenArgs {
 /// Handles triggers until Ctrl-C, SIGTERM or SIGHUP. Continues waiting runs and publishes ticks meanwhile, as `work` does.
 pub(crate) async fn run(args: &ListenArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
-    let engine = builder(&store, place.kept_in(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
+    let engine = build(builder(&store, place.kept_in(), place, Manner::of(args.trust))?, place).await?;
     let mut interruptions = Interruptions::catch()?;
     if place.kept_in().is_none() {
         return Err(Failure::Usage("a store in memory has no breadcrumbs of other processes".to_owned()));

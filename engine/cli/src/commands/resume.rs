@@ -4,7 +4,7 @@ use baton_config::Sources;
 use baton_runtime::{Engine, Holder, RunError, RunHandle};
 use clap::Args;
 
-use crate::app::{Ending, builder, complete, finish, run_failure, unpause};
+use crate::app::{Ending, build, builder, complete, finish, run_failure, unpause};
 use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     let out = args.ending.target(place)?;
     let recording = args.recording.of_resumption(place)?;
     let builder = builder(&found.store, place.kept_in(), place, Manner::of(args.trust))?;
-    let engine = recording.used_by(builder).build().map_err(run_failure)?;
+    let engine = build(recording.used_by(builder), place).await?;
     let holder = engine.holder(found.id()).await.map_err(run_failure)?;
     if let Holder::Elsewhere { owner } = &holder
         && !args.take_over

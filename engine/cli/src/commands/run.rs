@@ -8,7 +8,7 @@ use baton_types::limits::{Limits, MAX_DOLLARS};
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use crate::app::{Ending, builder, complete, document, finish, given_text, run_failure, text_or_file};
+use crate::app::{Ending, build, builder, complete, document, finish, given_text, run_failure, text_or_file};
 use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
 use crate::job;
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
     let builder = builder(&store, place.kept_in(), place, Manner::of(args.trust))?;
-    let engine = recording.used_by(builder).build().map_err(run_failure)?;
+    let engine = build(recording.used_by(builder), place).await?;
     if args.queue {
         return queue(&engine, job, options, place).await;
     }

@@ -3,7 +3,7 @@
 use baton_runtime::WorkOptions;
 use clap::Args;
 
-use crate::app::{builder, report_work, run_failure};
+use crate::app::{build, builder, report_work, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::signals::Interruptions;
@@ -35,7 +35,7 @@ fn slots(text: &str) -> Result<usize, String> {
 /// Executes runs until Ctrl-C, SIGTERM or SIGHUP.
 pub(crate) async fn run(args: &WorkArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.open_store()?;
-    let engine = builder(&store, place.kept_in(), place, Manner::of(args.trust))?.build().map_err(run_failure)?;
+    let engine = build(builder(&store, place.kept_in(), place, Manner::of(args.trust))?, place).await?;
     let mut interruptions = Interruptions::catch()?;
     if place.kept_in().is_none() {
         return Err(Failure::Usage("a store in memory has no runs of other processes".to_owned()));

@@ -4,6 +4,7 @@ mod answers;
 mod approvals;
 mod breadcrumbs;
 mod browser;
+mod bus;
 mod catalogs;
 mod conversations;
 mod crates;

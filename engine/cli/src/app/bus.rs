@@ -1,0 +1,51 @@
+//! The connection of a command to a bus.
+
+use baton_nats::{Bus, BusError};
+use baton_nats::address::Credentials;
+use baton_runtime::{Engine, EngineBuilder};
+use baton_utp::subject::Address;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::engine::run_failure;
+use crate::exit::Failure;
+use crate::place::Place;
+
+/// The project of a folder whose `baton.json` names none.
+const DEFAULT_PROJECT: &str = "default";
+/// The channel of a folder whose `baton.json` names none.
+const DEFAULT_CHANNEL: &str = "main";
+
+/// Returns the project and the channel in which commands work here.
+pub(crate) fn address(place: &Place) -> Result<Address, Failure> {
+    let settings = place.settings();
+    let project = settings.project.as_deref().unwrap_or(DEFAULT_PROJECT);
+    let channel = settings.channel.as_deref().unwrap_or(DEFAULT_CHANNEL);
+    // The loader has checked both.
+    Address::parse(project, channel).ok_or_else(|| Failure::Engine(format!("{project} and {channel} are no project and channel")))
+}
+
+/// Connects to the bus, if there is one.
+pub(crate) async fn connect(place: &Place) -> Result<Option<Bus>, Failure> {
+    let Some(server) = place.bus() else { return Ok(None) };
+    let credentials = Credentials::named_by(|name| std::env::var(name).ok()).map_err(failure)?;
+    Bus::connect(server, &credentials, address(place)?).await.map(Some).map_err(failure)
+}
+
+/// Builds an engine that executes runs. If there is a bus, the engine sends calls to tool services, and this process takes part in the work
+/// for the project until it ends: callbacks, and requests for cards.
+pub(crate) async fn build(builder: EngineBuilder, place: &Place) -> Result<Engine, Failure> {
+    let Some(bus) = connect(place).await? else { return builder.build().map_err(run_failure) };
+    let engine = builder.tool_services(std::sync::Arc::new(bus.clone())).build().map_err(run_failure)?;
+    let serving = engine.clone();
+    // What it does when the process ends is done again by another one.
+    tokio::spawn(async move { bus.serve(&serving, &CancellationToken::new()).await });
+    Ok(engine)
+}
+
+/// Returns the error of a bus as a failure of the command.
+pub(crate) fn failure(error: BusError) -> Failure {
+    match error {
+        BusError::Unreachable { .. } | BusError::Stream { .. } => Failure::Unavailable(error.to_string()),
+        BusError::Address(_) | BusError::Credentials { .. } => Failure::Usage(error.to_string()),
+    }
+}
