@@ -30,6 +30,7 @@ mod runs;
 mod scale;
 mod schedules;
 mod scripted_jobs;
+mod services;
 mod sessions;
 mod size;
 mod support;

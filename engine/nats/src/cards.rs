@@ -99,8 +99,15 @@ impl Bus {
         match engine.store().breadcrumbs().create(creation).await {
             Ok(written) => Ok(Kept { card_id: card.card_id, created: !written.repeated }),
             Err(StoreError::Breadcrumb(refused)) => {
-                let code = if self.kept(engine, &card.card_id).await.is_ok_and(|kept| kept.is_some()) { "conflict" } else { "bad_request" };
-                Err(error(ErrorCode::parse(code), refused.to_string()))
+                let kept = self.kept(engine, &card.card_id).await.map_err(|failed| unavailable(&failed))?;
+                match kept.map(|kept| Card { created_at: None, ..kept } == Card { created_at: None, ..card.clone() }) {
+                    Some(true) => Ok(Kept { card_id: card.card_id, created: false }),
+                    Some(false) => {
+                        let message = format!("there is another card {:?}, and cards never change", card.card_id.as_str());
+                        Err(error(ErrorCode::parse("conflict"), message))
+                    }
+                    None => Err(error(Some(ErrorCode::BAD_REQUEST), refused.to_string())),
+                }
             }
             Err(failed) => Err(unavailable(&failed)),
         }

@@ -22,6 +22,12 @@ const AT_ONCE: usize = 64;
 /// Pause before a loop that lost its connection begins again.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Time without a sign of the server after which its consumer is asked for anew: the server may have lost it.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// Time for which the server keeps a request for messages.
+const EXPIRES: Duration = Duration::from_secs(20);
+
 /// The name under which all processes that execute runs share the callbacks and the requests of a project.
 const WORKERS: &str = "baton-workers";
 
@@ -63,7 +69,7 @@ impl Bus {
         let filter = Family::ToolResult.in_project(&self.0.address.project);
         let consumer = Kept::Callbacks.consumer(&self.0.jetstream, &self.0.address.project, WORKERS, &filter).await?;
         let lost = |reason: String| BusError::Stream { stream: Kept::Callbacks.name(&self.0.address.project), reason };
-        let messages = consumer.stream().max_messages_per_batch(AT_ONCE).messages().await;
+        let messages = consumer.stream().max_messages_per_batch(AT_ONCE).heartbeat(HEARTBEAT).expires(EXPIRES).messages().await;
         let mut messages = messages.map_err(|error| lost(error.to_string()))?;
         let (places, tracker) = (Arc::new(Semaphore::new(AT_ONCE)), TaskTracker::new());
         let ended = loop {

@@ -64,10 +64,10 @@ fn a_service_in_python_executes_the_calls_of_an_agent() {
     let ran = command(&folder, &bus, &["run", &example(), "--trust", "--output", "json"]).output().expect("baton is built");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let entries = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
-    let finished = entries.iter().find(|entry| entry["type"] == "call_finished" && entry["tool"] == "library_search");
+    let finished = entries.iter().find(|entry| entry["entry"] == "call_finished" && entry["tool"] == "library_search");
     let finished = finished.expect("the call has a result");
-    assert_eq!(finished["result"]["output"]["inline"], json!({"titles": ["Moths of the Alps", "A Year of Moths"]}), "{finished}");
-    assert_eq!(finished["delivered_by"], json!({"program": "tool.library"}));
+    assert_eq!(finished["result"]["output"], json!({"titles": ["Moths of the Alps", "A Year of Moths"]}), "{finished}");
+    assert_eq!(finished["data"]["delivered_by"], json!({"program": "tool.library"}));
     folder.baton(&["verify", "@last"]).exits(0);
 }
 
@@ -95,7 +95,7 @@ fn a_bus_that_cannot_be_used_is_reported_before_the_first_request() {
     let run = |bus: &str| folder.baton(&["run", &example(), "--trust", "--bus", bus]);
     run("").exits(2).tells("name a NATS server with --bus");
     run("http://ann:secret@localhost").exits(2).tells("nats://HOST:PORT");
-    run("nats://127.0.0.1:1").exits(69).tells("the NATS server at nats://127.0.0.1:1 cannot be reached");
+    run("nats://127.0.0.1:1").exits(5).tells("the NATS server at nats://127.0.0.1:1 cannot be reached");
     folder.write("baton.json", json!({"project": "two words"}).to_string());
     run("nats://127.0.0.1:1").exits(2).tells("cannot be part of a subject");
 }
