@@ -129,7 +129,16 @@ impl Service {
     async fn commands_within(&self, count: usize, time: Duration) -> Vec<Value> {
         let mut messages = self.commands.batch().max_messages(count).expires(time).messages().await.unwrap();
         let mut commands = Vec::new();
-        while let Some(Ok(message)) = messages.next().await {
+        // A server that was killed, or has lost the consumer, does not end the request.
+        let late = tokio::time::sleep(time + Duration::from_secs(1));
+        let mut late = std::pin::pin!(late);
+        loop {
+            let message = tokio::select! {
+                message = messages.next() => message,
+                () = &mut late => panic!("the server does not answer"),
+            };
+            let Some(message) = message else { break };
+            let message = message.unwrap();
             message.double_ack().await.unwrap();
             commands.push(serde_json::from_slice(&message.payload).unwrap());
         }
