@@ -59,7 +59,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
         ],
     ),
     ("baton-rcrt", &["baton-types", "baton-breadcrumb", "baton-config", "baton-store", "baton-models", "baton-runtime"]),
-    ("baton-nats", &["baton-types", "baton-breadcrumb", "baton-store", "baton-utp", "baton-runtime"]),
+    ("baton-nats", &["baton-types", "baton-breadcrumb", "baton-store", "baton-models", "baton-utp", "baton-runtime"]),
     // The program links everything.
     (
         "baton",

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::{AckKind, Message};
+use async_nats::jetstream::Message;
 use baton_runtime::{Delivered, Engine, RunError};
 use baton_types::call::CallStatus;
 use baton_types::entry::Entry;
@@ -18,6 +18,7 @@ use baton_utp::resume::{Applied, CallState, CardLookup, DeadCode, DeadReason, De
 use baton_utp::subject::Kind;
 
 use crate::Bus;
+use crate::serving::{Place, acknowledge, still_working};
 
 /// Time for which a callback is looked at again whose work or card is not there.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -34,24 +35,12 @@ pub(crate) enum Next {
 }
 
 impl Bus {
-    /// Carries out a callback to its end. `wait` waits for a time without a place among the messages that are worked on.
-    pub(crate) async fn take_callback<W: Future<Output = ()>>(
-        &self,
-        engine: &Engine,
-        message: &Message,
-        wait: impl Fn(Duration) -> W,
-    ) {
+    /// Carries out a callback to its end.
+    pub(crate) async fn take_callback(&self, engine: &Engine, message: &Message, place: &Place) {
         let began = Instant::now();
         loop {
-            let next = self.look_at(engine, message, began.elapsed() > PATIENCE).await;
-            let pause = match next {
-                Ok(Next::Acknowledge) => {
-                    // Without a confirmation it comes again, and then finds that the call has its result.
-                    if let Err(error) = message.double_ack().await {
-                        tracing::debug!(%error, "the acknowledgement of a callback was not confirmed");
-                    }
-                    return;
-                }
+            let pause = match self.look_at(engine, message, began.elapsed() > PATIENCE).await {
+                Ok(Next::Acknowledge) => return acknowledge(message).await,
                 Ok(Next::After(pause)) => pause,
                 Err(error) => {
                     tracing::warn!(%error, "a callback cannot be carried out yet");
@@ -59,10 +48,8 @@ impl Bus {
                 }
             };
             // Otherwise another worker would get it meanwhile.
-            if let Err(error) = message.ack_with(AckKind::Progress).await {
-                tracing::debug!(%error, "the server was not asked to wait for a callback");
-            }
-            wait(pause).await;
+            still_working(message).await;
+            place.wait(pause).await;
         }
     }
 

@@ -5,6 +5,7 @@
 //!
 //! - [`Bus`]: the connection of a process that executes runs. It sends commands ([`baton_runtime::ToolServices`]), and [`Bus::serve`]
 //!   takes callbacks and answers requests for cards.
+//! - [`service`]: the engine as a tool service.
 //! - [`address`]: the address of the server and the credentials.
 //! - [`streams`]: what JetStream keeps.
 
@@ -14,6 +15,7 @@ mod cards;
 mod commands;
 mod connection;
 mod error;
+pub mod service;
 mod serving;
 pub mod streams;
 

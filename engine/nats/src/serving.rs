@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Message;
+use async_nats::jetstream::{self, AckKind};
 use baton_runtime::Engine;
 use baton_utp::subject::Family;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::service::Served;
 use crate::streams::Kept;
 use crate::{Bus, BusError};
 
@@ -48,6 +51,18 @@ impl Bus {
         tokio::join!(callbacks, gets, puts);
     }
 
+    /// Executes the commands for tools of this process, until `stop` is cancelled. Several processes that serve a tool share its commands.
+    ///
+    /// The engine has the model [`crate::service::CALLER`].
+    pub async fn serve_tools(&self, engine: &Engine, tools: &[Served], stop: &CancellationToken) {
+        let report = |ended: Result<(), BusError>| {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "commands wait until the bus is back");
+            }
+        };
+        join_all(tools.iter().map(|served| self.until(stop, || self.take_commands(engine, served, stop), report))).await;
+    }
+
     /// Repeats `work` until `stop` is cancelled.
     async fn until<W: Future<Output = Result<(), BusError>>>(
         &self,
@@ -64,11 +79,29 @@ impl Bus {
         }
     }
 
-    /// Takes callbacks until the connection is lost or `stop` is cancelled. Those that are worked on are carried out before it returns.
+    /// Takes callbacks until the connection is lost or `stop` is cancelled.
     async fn take_callbacks(&self, engine: &Engine, stop: &CancellationToken) -> Result<(), BusError> {
-        let filter = Family::ToolResult.in_project(&self.0.address.project);
-        let consumer = Kept::Callbacks.consumer(&self.0.jetstream, &self.0.address.project, WORKERS, &filter).await?;
-        let lost = |reason: String| BusError::Stream { stream: Kept::Callbacks.name(&self.0.address.project), reason };
+        let subject = Family::ToolResult.in_project(&self.0.address.project);
+        self.each_of(Kept::Callbacks, WORKERS, &subject, stop, |message, place| {
+            let (bus, engine) = (self.clone(), engine.clone());
+            async move { bus.take_callback(&engine, &message, &place).await }
+        })
+        .await
+    }
+
+    /// Lets `work` carry out each message of a stream with the subject, until the connection is lost or `stop` is cancelled. All processes
+    /// that give the same `name` share the messages. What is left undone at the end comes again.
+    pub(crate) async fn each_of<W: Future<Output = ()> + Send + 'static>(
+        &self,
+        kept: Kept,
+        name: &str,
+        subject: &str,
+        stop: &CancellationToken,
+        work: impl Fn(jetstream::Message, Place) -> W,
+    ) -> Result<(), BusError> {
+        let project = &self.0.address.project;
+        let lost = |reason: String| BusError::Stream { stream: kept.name(project), reason };
+        let consumer = kept.consumer(&self.0.jetstream, project, name, subject).await?;
         let messages = consumer.stream().max_messages_per_batch(AT_ONCE).heartbeat(HEARTBEAT).expires(EXPIRES).messages().await;
         let mut messages = messages.map_err(|error| lost(error.to_string()))?;
         let (places, tracker) = (Arc::new(Semaphore::new(AT_ONCE)), TaskTracker::new());
@@ -82,20 +115,12 @@ impl Bus {
                 Some(Err(error)) => break Err(lost(error.to_string())),
                 Some(Ok(message)) => message,
             };
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { break Ok(()) };
-            let (bus, engine, places, stop) = (self.clone(), engine.clone(), Arc::clone(&places), stop.clone());
+            let Ok(held) = Arc::clone(&places).acquire_owned().await else { break Ok(()) };
+            let place = Place { places: Arc::clone(&places), held: Mutex::new(Some(held)) };
+            let (working, stop) = (work(message, place), stop.clone());
             tracker.spawn(async move {
-                // A message that waits for its work or its card holds no place.
-                let place = Mutex::new(Some(place));
-                let (place, places) = (&place, &places);
-                let wait = |pause| async move {
-                    *place.lock().await = None;
-                    tokio::time::sleep(pause).await;
-                    *place.lock().await = Arc::clone(places).acquire_owned().await.ok();
-                };
                 tokio::select! {
-                    () = bus.take_callback(&engine, &message, wait) => {}
-                    // It comes again.
+                    () = working => {}
                     () = stop.cancelled() => {}
                 }
             });
@@ -136,6 +161,35 @@ impl Bus {
         if let Err(error) = self.0.client.publish(to, reply).await {
             tracing::debug!(%error, "a reply was not sent");
         }
+    }
+}
+
+/// The place of a message among those that are worked on at the same time.
+pub(crate) struct Place {
+    places: Arc<Semaphore>,
+    held: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Place {
+    /// Waits without the place, so that messages that wait hold no others up.
+    pub(crate) async fn wait(&self, pause: Duration) {
+        *self.held.lock().await = None;
+        tokio::time::sleep(pause).await;
+        *self.held.lock().await = Arc::clone(&self.places).acquire_owned().await.ok();
+    }
+}
+
+/// Acknowledges a message and waits for the confirmation. Without one, the message comes again.
+pub(crate) async fn acknowledge(message: &jetstream::Message) {
+    if let Err(error) = message.double_ack().await {
+        tracing::debug!(%error, "an acknowledgement was not confirmed");
+    }
+}
+
+/// Asks the server to wait longer for an acknowledgement.
+pub(crate) async fn still_working(message: &jetstream::Message) {
+    if let Err(error) = message.ack_with(AckKind::Progress).await {
+        tracing::debug!(%error, "the server was not asked to wait for a message");
     }
 }
 
