@@ -1,4 +1,4 @@
-//! Makes one call of one tool in a run of its own, which is kept in memory. Machine, runtime and checks are those of any run, so
+//! Makes one call of one tool in a run of its own, which is kept in memory, or prepares the job of such runs. Machine, runtime and checks are those of any run, so
 //! the call behaves as it does for an agent.
 
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::trust::Manner;
 use crate::{environment, job, words};
 
 /// The id of the job and of its agent, and the name of the agent's model.
-const CALLER: &str = "scratch-caller";
+pub(crate) const CALLER: &str = "tool-caller";
 
 /// The outcome of a call.
 pub(crate) struct Called {

@@ -52,7 +52,8 @@ impl Run {
     fn interrupted_below(&self, task: TaskIndex) -> Vec<UnknownCall> {
         let below = self.graph.live_below(task);
         let calls = below.iter().flat_map(|task| self.graph[*task].calls());
-        let acts = |call: &&OpenCall| call.stage == CallStage::Doubt || self.runs_as(&call.id, |tool| tool.effect.acts_each_time());
+        let acts =
+            |call: &&OpenCall| call.stage == CallStage::Doubt || self.runs_as(&call.id, |tool| tool.effect.acts_each_time());
         let unknown = calls.filter(acts);
         unknown.map(|call| UnknownCall { call: call.id.clone(), tool: ToolId::new(call.asked.tool.as_str()) }).collect()
     }

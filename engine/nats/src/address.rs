@@ -70,7 +70,9 @@ pub(crate) fn servers(address: &str) -> Result<Vec<ServerAddr>, BusError> {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     if !matches!(scheme, "nats" | "tls") || rest.is_empty() {
         let shown = shown(address);
-        return Err(BusError::Address(format!("{shown} is not the address of a NATS server; expected nats://HOST:PORT or tls://HOST:PORT")));
+        return Err(BusError::Address(format!(
+            "{shown} is not the address of a NATS server; expected nats://HOST:PORT or tls://HOST:PORT"
+        )));
     }
     let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (&rest[..=login.len()], hosts));
     let servers = hosts.split(',').map(|host| format!("{scheme}://{login}{host}").parse::<ServerAddr>());

@@ -149,7 +149,8 @@ impl Bus {
     /// Returns the subjects of the tools of a run that services execute.
     async fn targets(&self, engine: &Engine, run: &RunId) -> Result<BTreeMap<baton_types::id::ToolId, String>, RunError> {
         let configs = engine.pinned_configs(&engine.started(run).await?).await?;
-        let tools = configs.tools.values().filter_map(|tool| Some((tool.id.clone(), self.target(tool.service()?).ok()?.to_string())));
+        let tools =
+            configs.tools.values().filter_map(|tool| Some((tool.id.clone(), self.target(tool.service()?).ok()?.to_string())));
         Ok(tools.collect())
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_nats::jetstream::Context;
 use async_nats::{Client, Event};
+use baton_types::breadcrumb::Viewer;
 use baton_types::id::ProjectId;
 use baton_types::principal::Principal;
-use baton_types::breadcrumb::Viewer;
 use baton_utp::id::{Name, ProjectName};
 use baton_utp::subject::{Address, Kind, Subject};
 

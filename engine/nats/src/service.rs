@@ -37,13 +37,10 @@ use crate::serving::{acknowledge, still_working};
 use crate::streams::{ACK_WAIT, Kept};
 use crate::{Bus, BusError};
 
-/// Name of the model that makes the calls.
-pub const CALLER: &str = "tool-service";
-
 /// Longest time for a reply to a request for a card.
 const REPLY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns the model [`CALLER`]: it makes the call that the request describes.
+/// Returns the model of the agents that make the calls: it makes the call that the request describes.
 pub fn caller() -> Arc<dyn Model> {
     Arc::new(FunctionModel::new(|request| {
         let parts = request.messages.iter().flat_map(|message| &message.parts);
@@ -70,7 +67,7 @@ struct Called {
 pub struct Served {
     /// Its id, which is the target of its commands.
     pub tool: Box<str>,
-    /// A job whose one agent may call it, with the model [`CALLER`].
+    /// A job whose one agent may call it, and whose model is [`caller`].
     pub job: LoadedJob,
 }
 
@@ -94,12 +91,7 @@ impl Bus {
     }
 
     /// Executes the commands for a tool until the connection is lost or `stop` is cancelled.
-    pub(crate) async fn take_commands(
-        &self,
-        engine: &Engine,
-        served: &Served,
-        stop: &CancellationToken,
-    ) -> Result<(), BusError> {
+    pub(crate) async fn take_commands(&self, engine: &Engine, served: &Served, stop: &CancellationToken) -> Result<(), BusError> {
         let subject = self.served_at(&served.tool)?;
         let name = format!("{}-{}", self.0.address.channel, served.tool);
         self.each_of(Kept::Commands, &name, &subject, stop, |message, _| {
@@ -176,12 +168,8 @@ impl Bus {
             // Nobody waits for the result of work that is not there.
             return if error.code.as_str() == "not_found" { Ok(Next::Acknowledge) } else { Err(Failed::Bus(error.message)) };
         }
-        let callback = Callback {
-            control: control.clone(),
-            status,
-            tool_result_card_id: result_card,
-            step_id: command.step_id.clone(),
-        };
+        let callback =
+            Callback { control: control.clone(), status, tool_result_card_id: result_card, step_id: command.step_id.clone() };
         let payload = serde_json::to_vec(&callback).map_err(|error| Failed::Bus(error.to_string()))?;
         let sent = self.0.jetstream.publish(at(Kind::ToolResult), payload.into()).await;
         sent.map_err(|error| Failed::Bus(error.to_string()))?.await.map_err(|error| Failed::Bus(error.to_string()))?;

@@ -53,7 +53,7 @@ impl Bus {
 
     /// Executes the commands for tools of this process, until `stop` is cancelled. Several processes that serve a tool share its commands.
     ///
-    /// The engine has the model [`crate::service::CALLER`].
+    /// The engine has the model [`crate::service::caller`] under the name that the agents of `tools` ask.
     pub async fn serve_tools(&self, engine: &Engine, tools: &[Served], stop: &CancellationToken) {
         let report = |ended: Result<(), BusError>| {
             if let Err(error) = ended {

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::{Context, ErrorCode};
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::context::CreateStreamErrorKind;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{Context, ErrorCode};
 use baton_utp::subject::{Family, Token};
 
 use crate::BusError;
@@ -88,7 +88,9 @@ impl Kept {
     /// # Errors
     /// The server has no JetStream, or refuses the stream.
     pub(crate) async fn ensure(self, jetstream: &Context, project: &Token) -> Result<(), BusError> {
-        if jetstream.get_stream_no_info(self.name(project)).await.is_ok() && jetstream.get_stream(self.name(project)).await.is_ok() {
+        if jetstream.get_stream_no_info(self.name(project)).await.is_ok()
+            && jetstream.get_stream(self.name(project)).await.is_ok()
+        {
             return Ok(());
         }
         let mut made = jetstream.create_stream(self.config(project, REPLICAS)).await.map(drop);
@@ -131,7 +133,10 @@ impl Kept {
 /// Whether the server is alone, or its cluster too small for the copies.
 fn is_single(kind: CreateStreamErrorKind) -> bool {
     let CreateStreamErrorKind::JetStream(error) = kind else { return false };
-    matches!(error.error_code(), ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED | ErrorCode::INSUFFICIENT_RESOURCES | ErrorCode::CLUSTER_NO_PEERS)
+    matches!(
+        error.error_code(),
+        ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED | ErrorCode::INSUFFICIENT_RESOURCES | ErrorCode::CLUSTER_NO_PEERS
+    )
 }
 
 #[cfg(test)]

@@ -169,7 +169,20 @@ impl Engine {
             .await?;
         let transcripts = self.0.transcripts(&id, prompts);
         let (begun, recording) = (Some(begun), None);
-        Ok(Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording, is_behind: false })
+        Ok(Parts {
+            trusted,
+            run,
+            id,
+            epoch: 1,
+            commands,
+            models,
+            transcripts,
+            folder,
+            last: now,
+            begun,
+            recording,
+            is_behind: false,
+        })
     }
 
     /// Resumes a stopped run with its pinned configs. Returns when the take-over is durable.
@@ -279,6 +292,15 @@ impl Engine {
     /// The faults of the files.
     pub fn load(&self, sources: Sources) -> Result<LoadedJob, Faults> {
         LoadedJob::of(sources, &self.0.functions, Unconfigured::Allowed)
+    }
+
+    /// Checks that a job may run here: the program has its functions, tool services can be reached, and the policy trusts it.
+    ///
+    /// # Errors
+    /// What [`Engine::start`] would refuse.
+    pub fn check(&self, job: &LoadedJob) -> Result<(), RunError> {
+        self.0.check_functions(&job.configs)?;
+        self.0.trusted(&job.configs, job.folder.as_deref(), None).map(drop)
     }
 
     /// Loads the tools of a job alone, whether agents are granted them or not.

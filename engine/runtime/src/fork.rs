@@ -172,7 +172,20 @@ impl Engine {
         let transcripts = shared.transcripts(&id, prompts);
         let recording = Some(shared.recording(&forked(&id)).await?);
         let begun = Some(begun);
-        let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording, is_behind: false };
+        let parts = Parts {
+            trusted,
+            run,
+            id,
+            epoch: 1,
+            commands,
+            models,
+            transcripts,
+            folder,
+            last: now,
+            begun,
+            recording,
+            is_behind: false,
+        };
         Ok(shared.spawn(parts))
     }
 

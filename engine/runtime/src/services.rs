@@ -9,9 +9,7 @@ use baton_config::{PriceTable, TemplateError, check_money, prices};
 use baton_models::{Model, OwnPrograms, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
 use baton_store::{Store, StoreError};
 use baton_tool::ToolFunction;
-use baton_types::config::{
-    Configs, Executor, FunctionName, ModelSpec, PROGRAM_MODEL, ProviderSettings, RUN_SCRIPT, ServiceSpec,
-};
+use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, PROGRAM_MODEL, ProviderSettings, RUN_SCRIPT, ServiceSpec};
 use baton_types::id::{CallId, ProjectId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::model::Invocation;

@@ -79,7 +79,11 @@ async fn a_malformed_callback_is_a_dead_letter_and_the_call_still_waits() {
         ("missing_tool_call_id", callback(&command, "good", json!({"tool_call_id": null})).to_string(), "tool_call_id"),
         ("invalid_payload", callback(&command, "good", json!({"agent_turn_id": 7})).to_string(), "agent_turn_id"),
         ("invalid_payload", callback(&command, "good", json!({"result": {"n": 1}})).to_string(), "result"),
-        ("missing_tool_result_card", callback(&command, "good", json!({"tool_result_card_id": null})).to_string(), "tool_result_card_id"),
+        (
+            "missing_tool_result_card",
+            callback(&command, "good", json!({"tool_result_card_id": null})).to_string(),
+            "tool_result_card_id",
+        ),
         ("invalid_payload", callback(&command, "good", json!({"status": null})).to_string(), "status"),
         ("invalid_after_execution", callback(&command, "good", json!({"after_execution": "stop"})).to_string(), "stop"),
         ("wrong_tool_result_card", callback(&command, "other", json!({})).to_string(), "tool_call_id"),

@@ -7,9 +7,9 @@ mod commands;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use async_nats::jetstream::{self, Context};
-use async_nats::Client;
 use baton_models::Model;
 use baton_nats::Bus;
 use baton_nats::address::Credentials;

@@ -1,7 +1,7 @@
 //! The connection of a command to a bus.
 
-use baton_nats::{Bus, BusError};
 use baton_nats::address::Credentials;
+use baton_nats::{Bus, BusError};
 use baton_runtime::{Engine, EngineBuilder};
 use baton_utp::subject::Address;
 use tokio_util::sync::CancellationToken;

@@ -99,3 +99,70 @@ fn a_bus_that_cannot_be_used_is_reported_before_the_first_request() {
     folder.write("baton.json", json!({"project": "two words"}).to_string());
     run("nats://127.0.0.1:1").exits(2).tells("cannot be part of a subject");
 }
+
+/// Starts `tool serve` for the tool of a job.
+fn serving(folder: &Folder, bus: &Nats, tool: &str) -> Process {
+    let mut serve = command(folder, bus, &["tool", "serve", tool, "--job", "sums", "--trust"]);
+    Process(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("baton is built"))
+}
+
+/// Adds the two numbers of its input.
+const ADD: &str = "import json, sys; values = json.load(sys.stdin); print(json.dumps({\"sum\": values[\"a\"] + values[\"b\"]}))";
+
+/// Writes a job with a tool `add` that a command executes. It counts its executions in the file `counted`.
+fn adding_job(folder: &Folder) {
+    let counted = folder.path().join("counted");
+    let script = format!("echo >> {}; python3 -c '{ADD}'", counted.display());
+    let tool = json!({
+        "tool_id": "add", "type": "function_tool", "description": "Adds.", "effect": "keyed",
+        "exec": {"command": ["sh", "-c", script]},
+        "input_schema": {
+            "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"],
+        },
+    });
+    folder.job("sums", &[("lead", &["add"])], json!({"lead": {"turns": [{"text": "done"}]}}), json!({}));
+    folder.write("sums/tools/add.json", tool.to_string());
+}
+
+#[test]
+fn a_caller_in_python_calls_a_tool_of_the_engine() {
+    let (folder, bus) = (Folder::new(), Nats::start());
+    adding_job(&folder);
+    let _serving = serving(&folder, &bus, "add");
+    let mut python = Command::new("python3");
+    python.arg(repository().join("engine/cli/tests/cli/caller.py")).args([bus.address().as_str(), "add", r#"{"a": 2, "b": 3}"#]);
+    let called = python.env("PYTHONPATH", repository().join("target/python")).output().expect("python3 is installed");
+    assert!(called.status.success(), "{}", String::from_utf8_lossy(&called.stderr));
+    let answer: Value = serde_json::from_slice(&called.stdout).expect("JSON");
+    assert_eq!((&answer["status"], &answer["result"]), (&json!("success"), &json!({"sum": 5})), "{answer}");
+    assert_eq!(answer["callbacks"], 3, "each of the three commands for the call is answered: {answer}");
+    assert_eq!(folder.read("counted").lines().count(), 1, "and the tool ran once");
+}
+
+#[test]
+fn an_agent_calls_a_tool_of_another_engine_and_gets_its_errors() {
+    let (folder, bus) = (Folder::new(), Nats::start());
+    adding_job(&folder);
+    let (elsewhere, _serving) = (Folder::new(), serving(&folder, &bus, "add"));
+    let tool = json!({
+        "tool_id": "add", "type": "function_tool", "description": "Adds.",
+        "target_subject": "cg.v1r3.{project_id}.{channel_id}.cmd.tool.add",
+        "input_schema": {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]},
+    });
+    let handoff = json!({"tool": "handoff", "input": {"result": {"summary": "added"}}});
+    let calls = json!([{"tool": "add", "input": {"a": 2, "b": 3}}, {"tool": "add", "input": {"a": 2, "b": "three"}}]);
+    let script = json!({"lead": {"turns": [{"calls": calls}, {"calls": [handoff]}]}});
+    elsewhere.job("sum", &[("lead", &["add", "handoff"])], script, json!({}));
+    elsewhere.write("sum/tools/add.json", tool.to_string());
+    let ran = command(&elsewhere, &bus, &["run", "sum", "--trust", "--output", "json"]).output().expect("baton is built");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let entries = elsewhere.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
+    let result = |call: &str| {
+        let found = entries.iter().find(|entry| entry["entry"] == "call_finished" && entry["call"] == call);
+        found.expect("the call has a result")["result"].clone()
+    };
+    assert_eq!(result("0/1.1")["output"], json!({"sum": 5}));
+    assert_eq!(result("0/1.2")["error"]["code"], "invalid_input", "{}", result("0/1.2"));
+    folder.baton(&["tool", "serve", "add", "--job", "sums"]).exits(2).tells("--bus");
+    folder.baton(&["tool", "serve", "handoff"]).exits(2).tells("only functions are served");
+}

@@ -7,6 +7,7 @@ mod examples;
 mod import;
 mod look;
 mod rows;
+mod serve;
 mod tools;
 
 use std::path::PathBuf;
@@ -125,6 +126,18 @@ enum ToolVerb {
         #[command(flatten)]
         whose: Whose,
     },
+    /// Execute calls of tools for agents of other programs, over the bus, until Ctrl-C
+    #[command(after_help = "Example:\n  baton tool serve calculator --bus nats://localhost:4222")]
+    Serve {
+        /// The tools, such as `calculator`
+        #[arg(required = true, add = complete::tools())]
+        names: Vec<String>,
+        #[command(flatten)]
+        whose: Whose,
+        /// Trust the commands, addresses, hosts and variables that the tools use, now and in later runs
+        #[arg(long)]
+        trust: bool,
+    },
     /// Print the JSON Schema of a tool's input, or the definition that a provider receives
     Schema {
         /// The tool, such as `write_file`
@@ -185,6 +198,7 @@ pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure>
         ToolVerb::Import { file, out, exec, force } => return import::run(file, out, exec, *force, place),
         ToolVerb::Call { words } if call::is_help(words) => print_call_help()?,
         ToolVerb::Call { words } => return call::run(words, place).await,
+        ToolVerb::Serve { names, whose, trust } => return serve::run(names, whose.job.as_deref(), *trust, place).await,
         ToolVerb::Test { names, whose, trust } => return examples::run(names, whose.job.as_deref(), *trust, place).await,
     }
     Ok(Exit::Done)
