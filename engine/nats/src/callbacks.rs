@@ -19,6 +19,7 @@ use baton_utp::subject::Kind;
 
 use crate::Bus;
 use crate::serving::{Place, acknowledge, still_working};
+use crate::streams::Kept;
 
 /// Time for which a callback is looked at again whose work or card is not there.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -126,13 +127,7 @@ impl Bus {
     pub(crate) async fn refuse(&self, message: &Message, reason: &DeadReason) -> Next {
         let letter = DeadLetter::of(&message.subject, reason.code.as_str(), &reason.reason, &message.payload);
         tracing::warn!(subject = %message.subject, code = reason.code.as_str(), reason = %reason.reason, "a message was refused");
-        let Ok(payload) = serde_json::to_vec(&letter) else { return Next::Acknowledge };
-        let sent = self.0.jetstream.publish(self.subject(Kind::DeadLetter), payload.into()).await;
-        let kept = match sent {
-            Ok(kept) => kept.await.map(drop),
-            Err(error) => Err(error),
-        };
-        match kept {
+        match self.publish(Kept::DeadLetters, self.subject(Kind::DeadLetter), None, &letter).await {
             Ok(()) => Next::Acknowledge,
             // The reason must not be lost with its message.
             Err(error) => {

@@ -1,13 +1,10 @@
 //! Commands: one for each call of a tool service, published when the suspension of the call is durable.
 
-use async_nats::HeaderMap;
-use async_nats::jetstream::context::PublishErrorKind;
 use baton_runtime::{ServiceCommand, ToolServices};
 use baton_types::config::ServiceSpec;
 use baton_utp::command::ToolCommand;
 use baton_utp::id::turn_epoch;
 use baton_utp::subject::{Subject, TargetSubject};
-use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
@@ -26,7 +23,7 @@ impl ToolServices for Bus {
         async move {
             let mut outcome = Ok(());
             for commands in commands.chunks(AT_ONCE) {
-                let sent = join_all(commands.iter().map(|command| self.publish(command))).await;
+                let sent = join_all(commands.iter().map(|command| self.send_command(command))).await;
                 outcome = sent.into_iter().fold(outcome, Result::and);
             }
             outcome
@@ -42,27 +39,12 @@ impl Bus {
         target.at(&self.0.address).map_err(|error| error.to_string())
     }
 
-    async fn publish(&self, command: &ServiceCommand) -> Result<(), String> {
+    async fn send_command(&self, command: &ServiceCommand) -> Result<(), String> {
         let ServiceCommand { run, call, agent, tool, service, after, is_repeated } = command;
         let subject = self.target(service)?.to_string();
         let payload = ToolCommand::of(run, call, agent, tool, turn_epoch(call), *after);
-        let payload = Bytes::from(serde_json::to_vec(&payload).map_err(|error| error.to_string())?);
-        let mut headers = HeaderMap::new();
-        // The server drops a second message with the same id within its window of two minutes. A repetition is meant to be one.
-        if !is_repeated {
-            headers.insert("Nats-Msg-Id", format!("{run}:{call}").as_str());
-        }
-        let send = || async {
-            let sent = self.0.jetstream.publish_with_headers(subject.clone(), headers.clone(), payload.clone()).await?;
-            sent.await.map(drop)
-        };
-        match send().await {
-            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
-                // The server lost its streams, or is a new one.
-                Kept::Commands.ensure(&self.0.jetstream, &self.0.address.project).await.map_err(|error| error.to_string())?;
-                send().await.map_err(|error| error.to_string())
-            }
-            sent => sent.map_err(|error| error.to_string()),
-        }
+        // A repetition is meant to be a second message.
+        let id = (!is_repeated).then(|| format!("{run}:{call}"));
+        self.publish(Kept::Commands, subject, id, &payload).await
     }
 }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::Context;
-use async_nats::{Client, Event};
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::{Client, Event, HeaderMap};
 use baton_types::breadcrumb::Viewer;
 use baton_types::id::ProjectId;
 use baton_types::principal::Principal;
 use baton_utp::id::{Name, ProjectName};
 use baton_utp::subject::{Address, Kind, Subject};
+use bytes::Bytes;
+use serde::Serialize;
 
 use crate::address::{Credentials, servers, shown};
 use crate::streams::Kept;
@@ -70,6 +73,36 @@ impl Bus {
     /// Returns the subject of `kind` in this project and channel.
     pub(crate) fn subject(&self, kind: Kind) -> String {
         Subject::new(self.0.address.clone(), kind).to_string()
+    }
+}
+
+impl Bus {
+    /// Publishes a message, and waits until its stream has it. A stream that the server has lost is made again. The server drops a
+    /// second message with the same id within two minutes.
+    pub(crate) async fn publish(
+        &self,
+        kept: Kept,
+        subject: String,
+        id: Option<String>,
+        message: &impl Serialize,
+    ) -> Result<(), String> {
+        let payload = Bytes::from(serde_json::to_vec(message).map_err(|error| error.to_string())?);
+        let mut headers = HeaderMap::new();
+        if let Some(id) = id {
+            headers.insert("Nats-Msg-Id", id.as_str());
+        }
+        let send = || async {
+            let sent = self.0.jetstream.publish_with_headers(subject.clone(), headers.clone(), payload.clone()).await?;
+            sent.await.map(drop)
+        };
+        match send().await {
+            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
+                let made = kept.ensure(&self.0.jetstream, &self.0.address.project).await;
+                made.map_err(|error| error.to_string())?;
+                send().await.map_err(|error| error.to_string())
+            }
+            sent => sent.map_err(|error| error.to_string()),
+        }
     }
 }
 

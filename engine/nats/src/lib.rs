@@ -1,10 +1,10 @@
-//! NATS: the commands of tool services, their callbacks, and cards.
+//! NATS: the commands of tool services, their callbacks, cards, and the wake-ups of workers.
 //!
 //! The store is the truth. A message that is lost only delays: a command is sent again while its call waits, and a callback that no worker
 //! has acknowledged comes again.
 //!
-//! - [`Bus`]: the connection of a process that executes runs. It sends commands ([`baton_runtime::ToolServices`]), and [`Bus::serve`]
-//!   takes callbacks and answers requests for cards.
+//! - [`Bus`]: the connection of a process that executes runs. It sends commands ([`baton_runtime::ToolServices`]), announces runs
+//!   that need an owner ([`baton_runtime::Bus`]), and [`Bus::serve`] takes callbacks and answers requests for cards.
 //! - [`service`]: the engine as a tool service.
 //! - [`address`]: the address of the server and the credentials.
 //! - [`streams`]: what JetStream keeps.
@@ -18,6 +18,7 @@ mod error;
 pub mod service;
 mod serving;
 pub mod streams;
+mod wakeups;
 
 pub use connection::Bus;
 pub use error::BusError;

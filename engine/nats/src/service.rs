@@ -170,9 +170,7 @@ impl Bus {
         }
         let callback =
             Callback { control: control.clone(), status, tool_result_card_id: result_card, step_id: command.step_id.clone() };
-        let payload = serde_json::to_vec(&callback).map_err(|error| Failed::Bus(error.to_string()))?;
-        let sent = self.0.jetstream.publish(at(Kind::ToolResult), payload.into()).await;
-        sent.map_err(|error| Failed::Bus(error.to_string()))?.await.map_err(|error| Failed::Bus(error.to_string()))?;
+        self.publish(Kept::Callbacks, at(Kind::ToolResult), None, &callback).await.map_err(Failed::Bus)?;
         Ok(Next::Acknowledge)
     }
 

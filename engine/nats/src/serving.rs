@@ -23,7 +23,7 @@ use crate::{Bus, BusError};
 const AT_ONCE: usize = 64;
 
 /// Pause before a loop that lost its connection begins again.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Time without a sign of the server after which its consumer is asked for anew: the server may have lost it.
 const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ const HEARTBEAT: Duration = Duration::from_secs(2);
 const EXPIRES: Duration = Duration::from_secs(20);
 
 /// The name under which all processes that execute runs share the callbacks and the requests of a project.
-const WORKERS: &str = "baton-workers";
+pub(crate) const WORKERS: &str = "baton-workers";
 
 impl Bus {
     /// Takes the callbacks of the project and answers its requests for cards, until `stop` is cancelled. Several processes share both. If the

@@ -29,13 +29,15 @@ pub enum Kept {
     Commands,
     /// Callbacks of tool services.
     Callbacks,
+    /// Runs that need an owner.
+    Wakeups,
     /// Messages that were refused.
     DeadLetters,
 }
 
 impl Kept {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Commands, Self::Callbacks, Self::DeadLetters];
+    pub const ALL: [Self; 4] = [Self::Commands, Self::Callbacks, Self::Wakeups, Self::DeadLetters];
 
     /// Returns the name of the stream of `project`: `baton-PROJECT-commands`. Characters that names of streams cannot have are written as
     /// `_` and their code.
@@ -43,6 +45,7 @@ impl Kept {
         let kind = match self {
             Self::Commands => "commands",
             Self::Callbacks => "callbacks",
+            Self::Wakeups => "wakeups",
             Self::DeadLetters => "dead-letters",
         };
         let mut name = "baton-".to_owned();
@@ -61,6 +64,7 @@ impl Kept {
         let family = match self {
             Self::Commands => Family::Tool,
             Self::Callbacks => Family::ToolResult,
+            Self::Wakeups => Family::Wakeup,
             Self::DeadLetters => Family::DeadLetter,
         };
         vec![family.in_project(project)]

@@ -11,6 +11,7 @@ use baton_tool::{ToolFunction, registered_functions};
 use baton_types::id::ProjectId;
 use tokio::sync::{OnceCell, Semaphore};
 
+use crate::bus::Bus;
 use crate::clock::{Clock, SystemClock};
 use crate::contents::Contents;
 use crate::engine::Engine;
@@ -31,6 +32,7 @@ pub struct EngineBuilder {
     models: Models,
     price_table: Option<PriceTable>,
     tool_services: Option<Arc<dyn ToolServices>>,
+    bus: Option<Arc<dyn Bus>>,
     cassettes: Option<Arc<Cassettes>>,
     functions: Option<Vec<&'static ToolFunction>>,
     blocking_threads: usize,
@@ -51,6 +53,7 @@ impl Engine {
             models: Models::default(),
             price_table: None,
             tool_services: None,
+            bus: None,
             cassettes: None,
             functions: None,
             blocking_threads: 64,
@@ -98,6 +101,12 @@ impl EngineBuilder {
     /// overrides both.
     pub fn prices(mut self, table: PriceTable) -> Self {
         self.price_table = Some(table);
+        self
+    }
+
+    /// Announces runs that need an owner on `bus`, and lets [`Engine::work`] take those that others announce.
+    pub fn bus(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.bus = Some(bus);
         self
     }
 
@@ -175,6 +184,7 @@ impl EngineBuilder {
             providers: Providers::default().with_cassettes(self.cassettes),
             price_table: self.price_table,
             tool_services: self.tool_services,
+            bus: self.bus,
             functions,
             transcript_bytes: self.transcript_bytes,
             running: Mutex::default(),

@@ -167,6 +167,10 @@ impl Engine {
                 // The owner may have refused it, since another one was first.
                 Delivery::Done => self.check_counted(id, &command).await.map(|()| Delivery::Done),
                 Delivery::Queued if stops_run && self.holder(id).await? == Holder::Nobody => self.carry_out(id, number).await,
+                Delivery::Queued => {
+                    self.0.announce(id, &format!("command {number}"));
+                    Ok(Delivery::Queued)
+                }
                 delivery => Ok(delivery),
             },
         }

@@ -105,7 +105,9 @@ impl Engine {
     ///
     /// Fails like [`Engine::start`].
     pub async fn queue(&self, job: LoadedJob, options: StartOptions) -> Result<RunId, RunError> {
-        Ok(self.begin(job, options, Begins::Queued).await?.id)
+        let id = self.begin(job, options, Begins::Queued).await?.id;
+        self.0.announce(&id, "queued");
+        Ok(id)
     }
 
     /// Stores a run with its first decision.

@@ -9,6 +9,7 @@
 mod actor;
 mod adopting;
 mod builder;
+mod bus;
 mod clock;
 mod command;
 mod contents;
@@ -44,6 +45,7 @@ mod worker;
 
 pub use baton_tool::measure::measure;
 pub use builder::EngineBuilder;
+pub use bus::{Announced, Bus};
 pub use clock::{Clock, SteadyClock, SystemClock};
 pub use command::{Command, Delivered};
 pub use delivery::Delivery;

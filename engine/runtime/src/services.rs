@@ -16,6 +16,7 @@ use baton_types::model::Invocation;
 use baton_types::money::Price;
 use tokio::sync::{OnceCell, Semaphore};
 
+use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::contents::Contents;
 use crate::error::RunError;
@@ -60,6 +61,8 @@ pub(crate) struct Services {
     pub(crate) price_table: Option<PriceTable>,
     /// Sends calls to tool services.
     pub(crate) tool_services: Option<Arc<dyn ToolServices>>,
+    /// Tells workers that runs need an owner.
+    pub(crate) bus: Option<Arc<dyn Bus>>,
     /// Ordered by id.
     pub(crate) functions: Vec<&'static ToolFunction>,
     pub(crate) transcript_bytes: usize,
@@ -79,6 +82,13 @@ impl Services {
     pub(crate) async fn delivery_key(&self, run: &RunId, call: &CallId) -> Result<String, StoreError> {
         let secret = self.secret.get_or_try_init(|| self.store.secret()).await?;
         Ok(suspended::key(secret, run, call))
+    }
+
+    /// Announces that a run needs an owner.
+    pub(crate) fn announce(&self, run: &RunId, wake: &str) {
+        if let Some(bus) = &self.bus {
+            bus.announce(run, wake);
+        }
     }
 
     /// Returns the function of that name, if the program has it.

@@ -8,16 +8,20 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store::Due;
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
+use futures_util::future::OptionFuture;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::STATUS_QUARANTINED;
+use crate::bus::Announced;
 use crate::clock::sleep_until;
 use crate::engine::{Engine, Holder};
 use crate::error::{RunError, panic_message};
@@ -35,6 +39,9 @@ const HELD: Duration = Duration::from_secs(1);
 
 /// Longest time between two looks at the store: not every store announces queued runs, and an announcement may be lost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The same for a worker with a bus: each run is announced to one worker, and this finds those whose announcement was lost.
+const LONGEST_PAUSE_WITH_BUS: Duration = Duration::from_secs(10);
 
 /// Longest time between two passes over the schedules.
 const SCHEDULE_PAUSE: Duration = Duration::from_secs(10);
@@ -81,6 +88,14 @@ pub enum WorkReport<'a> {
     Schedules(&'a SchedulePass),
 }
 
+/// Acknowledges the announcement of a run, if it was announced.
+fn acknowledge(announced: Option<oneshot::Sender<()>>) {
+    if let Some(announced) = announced {
+        // The bus may be gone; the announcement comes again then.
+        let _gone = announced.send(());
+    }
+}
+
 impl Engine {
     /// Executes the runs of the store that need an owner, and publishes the ticks of its schedules, until `stop` completes. Runs that
     /// proceed then are released for other workers. `report` is called with each run that was continued, and with each pass over schedules that
@@ -106,11 +121,16 @@ impl Engine {
         let (mut next_pass, mut failed) = (Timestamp::from_micros(0), Vec::new());
         // Runs that this process owns, and does not execute since an outage of the store stopped them.
         let (mut left, mut is_away) = (HashSet::new(), false);
+        let (bus, mut asked) = (self.0.bus.as_ref(), None);
+        let longest_pause = if bus.is_some() { LONGEST_PAUSE_WITH_BUS } else { LONGEST_PAUSE };
+        let (mut next_look, mut candidates) = (Timestamp::from_micros(0), Vec::<(RunId, Option<oneshot::Sender<()>>)>::new());
         while !stopped.is_cancelled() {
             announced.mark_unchanged();
             let now = self.0.clock.now();
+            // The bus gives each run to one worker. If all looked at the store as often, all would try to get the same runs.
+            let looks_at_store = bus.is_none() || next_look <= now;
             let limit = slots + busy.len() + passed_over.len();
-            let looked = self.look(now, next_pass <= now, limit).await;
+            let looked = self.look(now, next_pass <= now, looks_at_store, limit).await;
             let (pass, due) = match looked {
                 Err(error) if error.is_outage() => {
                     if !std::mem::replace(&mut is_away, true) {
@@ -135,8 +155,18 @@ impl Engine {
             }
             passed_over.retain(|_, again| *again > now);
             let (may_be_more, passed_before) = (due.runs.len() == limit, passed_over.len());
-            for id in due.runs {
-                if working.len() >= slots || busy.contains(&id) || passed_over.contains_key(&id) {
+            if looks_at_store {
+                next_look = due.next.into_iter().chain([now.plus(longest_pause)]).min().unwrap_or(now);
+            }
+            candidates.extend(due.runs.into_iter().map(|id| (id, None)));
+            for (id, announced) in candidates.drain(..) {
+                // An owner that lives finds the work in the inbox.
+                if busy.contains(&id) || passed_over.contains_key(&id) || !self.needs_owner(&id, announced.is_some(), now).await?
+                {
+                    acknowledge(announced);
+                    continue;
+                }
+                if working.len() >= slots {
                     continue;
                 }
                 // A run of a living process is continued there.
@@ -151,6 +181,7 @@ impl Engine {
                     Err(error) => return Err(error),
                 };
                 if !is_free {
+                    acknowledge(announced);
                     passed_over.insert(id, now.plus(HELD));
                     continue;
                 }
@@ -158,7 +189,8 @@ impl Engine {
                 busy.insert(id.clone());
                 let (engine, stop) = (self.clone(), stopped.clone());
                 working.spawn(async move {
-                    let continued = AssertUnwindSafe(engine.continue_waiting(&id, is_left, &stop)).catch_unwind().await;
+                    let continued =
+                        AssertUnwindSafe(engine.continue_waiting(&id, is_left, announced, &stop)).catch_unwind().await;
                     let panicked = |panic: Box<dyn Any + Send>| Err(RunError::Fault { message: panic_message(&*panic) });
                     let outcome = continued.unwrap_or_else(panicked).unwrap_or_else(Continued::Failed);
                     (id, outcome)
@@ -168,9 +200,17 @@ impl Engine {
             if may_be_more && passed_over.len() > passed_before && working.len() < slots {
                 continue;
             }
-            let latest = now.plus(LONGEST_PAUSE);
+            let latest = if bus.is_some() { next_look } else { now.plus(longest_pause) };
             let wake = due.next.into_iter().chain(passed_over.values().copied()).chain([latest, next_pass]).min();
+            // A worker asks the bus for a run only if it can execute it.
+            if let (Some(bus), None, true) = (bus, &asked, working.len() < slots) {
+                asked = Some(Arc::clone(bus).next());
+            }
             tokio::select! {
+                Some(Announced { run, acknowledge }) = OptionFuture::from(asked.as_mut()), if working.len() < slots => {
+                    asked = None;
+                    candidates.push((run, Some(acknowledge)));
+                }
                 () = &mut stop => stopped.cancel(),
                 Some(done) = working.join_next() => {
                     let Ok((id, outcome)) = done else { continue };
@@ -190,7 +230,7 @@ impl Engine {
                     }
                     passed_over.extend(pause.map(|pause| (id, self.0.clock.now().plus(pause))));
                 }
-                Ok(()) = announced.changed() => {}
+                Ok(()) = announced.changed(), if bus.is_none() => {}
                 () = sleep_until(&*self.0.clock, wake) => {}
             }
         }
@@ -204,16 +244,44 @@ impl Engine {
         Ok(())
     }
 
-    /// Publishes the ticks that are due, if `publishes`, and returns the runs that need an owner.
-    async fn look(&self, now: Timestamp, publishes: bool, limit: usize) -> Result<(Option<SchedulePass>, Due), RunError> {
+    /// Publishes the ticks that are due, if `publishes`, and returns the runs that need an owner, if `looks_at_store`.
+    async fn look(
+        &self,
+        now: Timestamp,
+        publishes: bool,
+        looks_at_store: bool,
+        limit: usize,
+    ) -> Result<(Option<SchedulePass>, Due), RunError> {
         let pass = if publishes { Some(self.publish_ticks().await?) } else { None };
-        Ok((pass, self.0.store.due(now, limit).await?))
+        Ok((pass, if looks_at_store { self.0.store.due(now, limit).await? } else { Due::default() }))
+    }
+
+    /// Whether a run needs an owner now. One that the store has just reported does; another announcement may be an old one.
+    async fn needs_owner(&self, id: &RunId, is_announced: bool, now: Timestamp) -> Result<bool, RunError> {
+        if !is_announced {
+            return Ok(true);
+        }
+        match self.0.store.is_due(id, now).await.map_err(RunError::from) {
+            // It stays without an owner, and the store reports it later.
+            Err(error) if error.is_outage() => Ok(false),
+            due => due,
+        }
     }
 
     /// Continues a run until it waits again, is over, or `stop` is cancelled. Another process may have continued it to its end meanwhile.
-    /// `is_left` if this process still owns the run, and does not execute it.
-    async fn continue_waiting(&self, id: &RunId, is_left: bool, stop: &CancellationToken) -> Result<Continued, RunError> {
-        let handle = if is_left { self.resume(id).await? } else { self.resume_unattended(id).await? };
+    /// `is_left` if this process still owns the run, and does not execute it. An announcement is acknowledged when the run has its owner.
+    async fn continue_waiting(
+        &self,
+        id: &RunId,
+        is_left: bool,
+        announced: Option<oneshot::Sender<()>>,
+        stop: &CancellationToken,
+    ) -> Result<Continued, RunError> {
+        let taken = if is_left { self.resume(id).await } else { self.resume_unattended(id).await };
+        if !matches!(&taken, Err(error) if error.is_outage()) {
+            acknowledge(announced);
+        }
+        let handle = taken?;
         let continued = self.work_on(&handle, stop).await;
         let is_quarantined =
             || async { self.0.store.run(id).await.map(|run| run.is_some_and(|run| run.status == STATUS_QUARANTINED)) };

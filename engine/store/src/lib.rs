@@ -148,6 +148,9 @@ pub trait Store: Send + Sync + 'static {
     /// owner.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, StoreError>;
 
+    /// Whether [`Store::due`] lists a run. `false` for one that is not there.
+    async fn is_due(&self, run: &RunId, now: Timestamp) -> Result<bool, StoreError>;
+
     /// Returns 32 random bytes that the store got when it was made, for keys that only this store can make.
     async fn secret(&self) -> Result<[u8; 32], StoreError>;
 

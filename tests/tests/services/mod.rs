@@ -3,6 +3,7 @@
 mod callbacks;
 mod cards;
 mod commands;
+mod wakeups;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -140,6 +140,10 @@ impl Store for FailingStore {
         self.inner.due(now, limit).await
     }
 
+    async fn is_due(&self, run: &RunId, now: Timestamp) -> Result<bool, StoreError> {
+        self.inner.is_due(run, now).await
+    }
+
     async fn secret(&self) -> Result<[u8; 32], StoreError> {
         self.inner.secret().await
     }

@@ -1,6 +1,8 @@
 //! The connection of a command to a bus.
 
 use baton_nats::address::Credentials;
+use std::sync::Arc;
+
 use baton_nats::{Bus, BusError};
 use baton_runtime::{Engine, EngineBuilder};
 use baton_utp::subject::Address;
@@ -35,7 +37,8 @@ pub(crate) async fn connect(place: &Place) -> Result<Option<Bus>, Failure> {
 /// for the project until it ends: callbacks, and requests for cards.
 pub(crate) async fn build(builder: EngineBuilder, place: &Place) -> Result<Engine, Failure> {
     let Some(bus) = connect(place).await? else { return builder.build().map_err(run_failure) };
-    let engine = builder.tool_services(std::sync::Arc::new(bus.clone())).build().map_err(run_failure)?;
+    let shared = Arc::new(bus.clone());
+    let engine = builder.tool_services(shared.clone()).bus(shared).build().map_err(run_failure)?;
     let serving = engine.clone();
     // What it does when the process ends is done again by another one.
     tokio::spawn(async move { bus.serve(&serving, &CancellationToken::new()).await });

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use baton_servers::{Database, Postgres};
+use baton_servers::{Database, Nats, Postgres};
 use serde_json::json;
 
 use crate::support::{Folder, Ran};
@@ -129,6 +129,16 @@ fn counting_job(folder: &Folder) {
 
 #[test]
 fn three_workers_lose_no_run_while_one_is_killed_and_the_database_crashes() {
+    three_workers_lose_no_run(None);
+}
+
+#[test]
+fn three_workers_with_a_bus_lose_no_run_while_one_is_killed_and_both_servers_crash() {
+    three_workers_lose_no_run(Some(&Nats::start()));
+}
+
+/// Lets three workers execute runs while one of them is killed, the database crashes, and the bus loses all its messages.
+fn three_workers_lose_no_run(bus: Option<&Nats>) {
     const RUNS: usize = 24;
     let server = Postgres::start(&[]);
     let shared = Shared { folder: Folder::new(), database: server.database() };
@@ -137,6 +147,7 @@ fn three_workers_lose_no_run_while_one_is_killed_and_the_database_crashes() {
     let command = |arguments: &[&str]| {
         let mut command = shared.command(arguments);
         command.env("COUNTED", &counted).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("BATON_BUS", bus.map(Nats::address).unwrap_or_default());
         command
     };
     for _ in 0..RUNS {
@@ -156,8 +167,15 @@ fn three_workers_lose_no_run_while_one_is_killed_and_the_database_crashes() {
     workers[0].wait().unwrap();
     until(5);
     server.kill();
+    if let Some(bus) = bus {
+        bus.kill();
+        bus.forget_everything();
+    }
     std::thread::sleep(Duration::from_secs(2));
     server.start_again();
+    if let Some(bus) = bus {
+        bus.start_again();
+    }
     until(RUNS);
     for worker in &mut workers[1..] {
         assert!(worker.try_wait().unwrap().is_none(), "a worker waits until the database is back");

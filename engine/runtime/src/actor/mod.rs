@@ -503,7 +503,12 @@ impl Actor {
         let at_once = self.work.due_when_stopped && self.run.ended().is_none() && !self.run.totals().paused;
         let wakes = wakes(&self.run).or_else(|| at_once.then(|| self.last.plus(again)));
         batch.wakes = wakes.map(|wakes| self.sending.next().map_or(wakes, |next| wakes.min(next)));
-        self.shared.store.append(batch).await
+        let is_due = batch.wakes.is_some_and(|wakes| wakes <= self.last);
+        self.shared.store.append(batch).await?;
+        if is_due {
+            self.shared.announce(&self.id, &format!("released {}", self.epoch));
+        }
+        Ok(())
     }
 
     // ---- What the handle sees.

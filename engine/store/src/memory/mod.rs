@@ -332,6 +332,12 @@ impl Store for MemoryStore {
         Ok(Due { runs, next: later.filter(|wakes| *wakes > now && *wakes < Timestamp::MAX).min() })
     }
 
+    async fn is_due(&self, run: &RunId, now: Timestamp) -> Result<bool, StoreError> {
+        let state = self.lock();
+        let found = state.runs.get(run);
+        Ok(found.is_some_and(|run| run.wakes.is_some_and(|wakes| wakes <= now || !run.commands.is_empty())))
+    }
+
     async fn secret(&self) -> Result<[u8; 32], StoreError> {
         Ok(self.secret)
     }

@@ -202,6 +202,10 @@ impl Store for PostgresStore {
         read::due(&self.pool, now, limit).await
     }
 
+    async fn is_due(&self, run: &RunId, now: Timestamp) -> Result<bool, StoreError> {
+        read::is_due(&self.pool, run, now).await
+    }
+
     async fn secret(&self) -> Result<[u8; 32], StoreError> {
         read::secret(&self.pool).await
     }

@@ -271,6 +271,17 @@ pub(super) async fn due(pool: &Pool, now: Timestamp, limit: usize) -> Result<Due
     .await
 }
 
+/// See [`crate::Store::is_due`].
+pub(super) async fn is_due(pool: &Pool, run: &RunId, now: Timestamp) -> Result<bool, StoreError> {
+    let query = "SELECT EXISTS (SELECT 1 FROM baton.runs r JOIN baton.waiting w USING (run)
+                                 WHERE r.id = $1 AND (w.wakes <= $2 OR EXISTS (SELECT 1 FROM baton.commands c WHERE c.run = r.run)))";
+    pool.read(|client| async move {
+        let found = client.query_typed_one(query, values![run.as_str(), now.as_micros()]).await?;
+        Ok(found.try_get(0)?)
+    })
+    .await
+}
+
 /// See [`crate::Store::secret`].
 pub(super) async fn secret(pool: &Pool) -> Result<[u8; 32], StoreError> {
     pool.read(|client| async move {

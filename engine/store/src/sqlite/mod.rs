@@ -274,6 +274,11 @@ impl Store for SqliteStore {
         self.readers.read(move |file| reader::due(file, now, limit)).await
     }
 
+    async fn is_due(&self, run: &RunId, now: Timestamp) -> Result<bool, StoreError> {
+        let run = run.clone();
+        self.readers.read(move |file| reader::is_due(file, &run, now)).await
+    }
+
     async fn secret(&self) -> Result<[u8; 32], StoreError> {
         self.readers.read(|file| Ok(Totals::load(file)?.secret)).await
     }

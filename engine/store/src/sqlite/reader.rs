@@ -345,6 +345,13 @@ pub(super) fn due(file: &Transaction<'_>, now: Timestamp, limit: usize) -> Resul
     Ok(Due { runs, next: next.map(Timestamp::from_micros) })
 }
 
+/// See [`crate::Store::is_due`].
+pub(super) fn is_due(file: &Transaction<'_>, run: &RunId, now: Timestamp) -> Result<bool, StoreError> {
+    let query = "SELECT count(*) FROM runs WHERE id = ?1 AND wakes IS NOT NULL AND (wakes <= ?2 OR commands > 0)";
+    let found: i64 = file.prepare_cached(query)?.query_row(params![run.as_str(), now.as_micros()], |row| row.get(0))?;
+    Ok(found > 0)
+}
+
 /// See [`crate::Store::take_commands`].
 pub(super) fn commands(file: &Transaction<'_>, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
     let run = find(file, run)?;

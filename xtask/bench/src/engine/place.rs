@@ -170,6 +170,10 @@ impl Store for Watched {
         self.store.due(now, limit).await
     }
 
+    async fn is_due(&self, run: &RunId, now: Timestamp) -> Result<bool, StoreError> {
+        self.store.is_due(run, now).await
+    }
+
     async fn secret(&self) -> Result<[u8; 32], StoreError> {
         self.store.secret().await
     }

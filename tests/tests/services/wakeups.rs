@@ -1,0 +1,73 @@
+//! Announcements of runs: which of them a worker follows. The bus is one of the test's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_runtime::{Announced, Bus, Engine, StartOptions, WorkOptions};
+use baton_store::{MemoryStore, Store};
+use baton_types::id::RunId;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::support::{TestJob, handoff, model};
+
+/// A bus in memory.
+struct Channel {
+    sender: mpsc::UnboundedSender<Announced>,
+    receiver: Mutex<mpsc::UnboundedReceiver<Announced>>,
+    announced: std::sync::Mutex<Vec<String>>,
+}
+
+impl Channel {
+    fn new() -> Arc<Self> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Arc::new(Self { sender, receiver: Mutex::new(receiver), announced: std::sync::Mutex::default() })
+    }
+
+    /// Announces a run, and returns whether that is acknowledged.
+    async fn is_acknowledged(&self, run: &RunId) -> bool {
+        let (acknowledge, acknowledged) = oneshot::channel();
+        self.sender.send(Announced { run: run.clone(), acknowledge }).unwrap();
+        tokio::time::timeout(Duration::from_secs(5), acknowledged).await.expect("a worker has taken it").is_ok()
+    }
+}
+
+impl Bus for Channel {
+    fn announce(&self, run: &RunId, wake: &str) {
+        self.announced.lock().unwrap().push(format!("{run} {wake}"));
+    }
+
+    fn next(self: Arc<Self>) -> BoxFuture<'static, Announced> {
+        Box::pin(async move { self.receiver.lock().await.recv().await.expect("the sender is here") })
+    }
+}
+
+#[tokio::test]
+async fn a_worker_takes_an_announced_run_that_needs_an_owner_and_no_other() {
+    let (bus, store) = (Channel::new(), Arc::new(MemoryStore::default()));
+    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(store.clone()).bus(bus.clone());
+    let engine = engine.model("m", model(|_, _, _| handoff("done", &[]))).build().unwrap();
+    let (working, stop) = (engine.clone(), tokio_util::sync::CancellationToken::new());
+    let stopped = stop.clone();
+    let worker = tokio::spawn(async move { working.work(WorkOptions { slots: 2 }, stopped.cancelled(), |_| ()).await });
+    // Its first look at the store is over, and the next one is seconds away.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let job = || TestJob::new("solo", json!({})).agent("solo", &["handoff"]).load();
+    let run = engine.queue(job(), StartOptions::default()).await.unwrap();
+    assert_eq!(*bus.announced.lock().unwrap(), [format!("{run} queued")]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let record = async |run: &RunId| store.run(run).await.unwrap().unwrap();
+    assert_eq!(record(&run).await.status, "queued", "only the bus tells which worker executes it");
+    assert!(bus.is_acknowledged(&run).await);
+    while record(&run).await.status != "completed" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let before = record(&run).await;
+    for stale in [&run, &RunId::new("unknown")] {
+        assert!(bus.is_acknowledged(stale).await, "an old announcement is over");
+    }
+    assert_eq!(record(&run).await, before, "and nobody takes the run over");
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+}
