@@ -68,6 +68,11 @@ impl Nats {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Returns the address with a user and a password.
+    pub fn address_as(&self, login: &str) -> String {
+        format!("nats://{login}@127.0.0.1:{}", self.port)
+    }
+
     /// Kills the server without a chance to write anything (SIGKILL). Connections break.
     pub fn kill(&self) {
         let pid = std::fs::read_to_string(self.folder.join("pid")).expect("the server runs");

@@ -100,6 +100,32 @@ fn a_bus_that_cannot_be_used_is_reported_before_the_first_request() {
     run("nats://127.0.0.1:1").exits(2).tells("cannot be part of a subject");
 }
 
+/// The permissions that docs/utp.md lists for a worker and a service of the project `default`.
+const PERMISSIONS: &str = r#"
+authorization { users = [
+  { user: worker, password: w, permissions: {
+      publish: ["cg.v1r3.default.>", "$JS.API.>", "$JS.ACK.>", "_INBOX.>"]
+      subscribe: ["cg.v1r3.default.*.cmd.sys.card.*", "_INBOX.>"] } }
+  { user: service, password: s, permissions: {
+      publish: ["cg.v1r3.default.*.cmd.sys.>", "$JS.API.>", "$JS.ACK.>"]
+      subscribe: ["_INBOX.>"] } }
+] }
+"#;
+
+#[test]
+fn a_worker_and_a_service_need_no_more_than_the_permissions_of_their_project() {
+    let folder = Folder::new();
+    folder.write("nats.conf", PERMISSIONS);
+    let bus = Nats::start_with(&["--config", folder.path().join("nats.conf").to_str().expect("a path of text")]);
+    let mut python = Command::new("python3");
+    python.arg(repository().join("examples/tool-service/service.py")).arg(bus.address_as("service:s"));
+    python.env("PYTHONPATH", repository().join("target/python"));
+    let _service = Process(python.stdin(Stdio::null()).spawn().expect("python3 is installed"));
+    let run = |address: &str| folder.baton(&["run", &example(), "--trust", "--bus", address]);
+    run(&bus.address_as("worker:w")).exits(0);
+    run(&bus.address_as("worker:wrong")).exits(5).tells("cannot be reached");
+}
+
 /// Starts `tool serve` for the tool of a job.
 fn serving(folder: &Folder, bus: &Nats, tool: &str) -> Process {
     let mut serve = command(folder, bus, &["tool", "serve", tool, "--job", "sums", "--trust"]);
