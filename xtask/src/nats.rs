@@ -36,7 +36,7 @@ pub(crate) fn install_if_missing(arguments: &[String]) {
     }
 }
 
-/// Folder of Python packages that tests use.
+/// Returns the folder of Python packages that tests use.
 fn python() -> PathBuf {
     root().join("target/python")
 }

@@ -44,7 +44,7 @@ const TESTS: [(&str, &str); 6] = [
 /// The unit tests of the crate `baton-template`: the name of their suite and of their program.
 const TEMPLATE: (&str, &str) = ("template", "baton_template");
 
-/// How often a bug is tried that its tests do not catch. A bug in what several processes do at once needs a certain order of
+/// Number of times that a bug is tried if its tests do not catch it. A bug in what several processes do at once needs a certain order of
 /// events, which a busy machine may not bring about the first time.
 const ATTEMPTS: usize = 3;
 

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// Pause after which a callback is looked at again if the store is away.
 const AWAY_PAUSE: Duration = Duration::from_secs(2);
 
-/// What happens with a message next.
+/// The next step for a message.
 pub(crate) enum Next {
     /// It is done.
     Acknowledge,

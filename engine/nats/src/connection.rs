@@ -43,6 +43,12 @@ impl Bus {
     pub async fn connect(server: &str, credentials: &Credentials, address: Address) -> Result<Self, BusError> {
         let servers = servers(server)?;
         let options = credentials.options().await?.name("baton").connection_timeout(CONNECT_PATIENCE);
+        let login = servers.first().map(|server| (server.username(), server.password()));
+        let options = match login {
+            Some((Some(user), Some(password))) => options.user_and_password(user.to_owned(), password.to_owned()),
+            Some((Some(token), None)) => options.token(token.to_owned()),
+            _ => options,
+        };
         let options = options.event_callback(|event| async move {
             match event {
                 Event::Disconnected => tracing::warn!("the connection to NATS is lost"),

@@ -1,4 +1,4 @@
-//! What goes wrong with a bus.
+//! Errors of the connection to a bus.
 
 /// An error of the connection to NATS.
 #[derive(Debug, thiserror::Error)]

@@ -165,7 +165,7 @@ impl Bus {
         if let CardPutReply::Error(error) = reply
             && error.code.as_str() != "conflict"
         {
-            // Nobody waits for the result of work that is not there.
+            // The result of work that is not there is of no use.
             return if error.code.as_str() == "not_found" { Ok(Next::Acknowledge) } else { Err(Failed::Bus(error.message)) };
         }
         let callback =
@@ -181,7 +181,7 @@ impl Bus {
     async fn request(&self, subject: String, request: &impl Serialize) -> Result<Value, Failed> {
         let payload = serde_json::to_vec(request).map_err(|error| Failed::Bus(error.to_string()))?;
         let reply = tokio::time::timeout(REPLY_PATIENCE, self.0.client.request(subject.clone(), payload.into())).await;
-        let reply = reply.map_err(|_| Failed::Bus(format!("nobody answers on {subject}")))?;
+        let reply = reply.map_err(|_| Failed::Bus(format!("there is no answer on {subject}")))?;
         let reply = reply.map_err(|error| Failed::Bus(format!("{subject}: {error}")))?;
         serde_json::from_slice(&reply.payload).map_err(|error| Failed::Bus(format!("{subject}: {error}")))
     }

@@ -19,7 +19,7 @@ pub const ACK_WAIT: Duration = Duration::from_secs(30);
 /// Number of copies in a cluster. A server alone keeps one.
 const REPLICAS: usize = 3;
 
-/// Time after which a message that nobody takes is removed: commands are sent again, and services repeat callbacks.
+/// Longest time that a message stays in its stream. Commands are sent again, and services repeat callbacks.
 const MAX_AGE: Duration = Duration::from_hours(24 * 7);
 
 /// A stream of a project.

@@ -1,4 +1,4 @@
-//! Wake-ups: each tells one worker that a run needs an owner.
+//! Wake-ups: each sends one worker to a run that needs an owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl baton_runtime::Bus for Bus {
 
 impl Bus {
     async fn publish_wakeup(&self, run: &RunId, wake: &str) -> Result<(), String> {
-        let target = Token::parse(TARGET).ok_or("the target is no token")?;
+        let target = Token::parse(TARGET).ok_or("the target cannot be part of a subject")?;
         let subject = self.subject(Kind::Wakeup(target));
         let wakeup = Wakeup { agent_id: AgentName::engine(), agent_turn_id: Some(AgentTurnId::of(run, &TaskId::root())) };
         self.publish(Kept::Wakeups, subject, Some(format!("{run}:{wake}")), &wakeup).await

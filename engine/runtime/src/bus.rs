@@ -1,4 +1,4 @@
-//! The bus: tells the workers of a store that runs need an owner.
+//! The bus: distributes the runs that need an owner among the workers of a store.
 //!
 //! The store is the truth. An announcement that is lost only delays: workers also look at the store from time to time.
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 /// Distributes announcements among workers: each goes to one of them.
 pub trait Bus: Send + Sync + 'static {
-    /// Announces that a run needs an owner; returns at once. `wake` tells announcements of one run apart: a second one with the same
+    /// Announces that a run needs an owner; returns at once. `wake` distinguishes announcements of one run: a second one with the same
     /// text may be dropped.
     fn announce(&self, run: &RunId, wake: &str);
 

@@ -81,7 +81,7 @@ pub struct Delivered {
 }
 
 impl From<Result<Json, String>> for Delivered {
-    /// The output of a success, or the reason of a failure.
+    /// Returns a success with an output, or a failure with a reason.
     fn from(result: Result<Json, String>) -> Self {
         let (status, output, error) = match result {
             Ok(output) => (CallStatus::Success, output, None),

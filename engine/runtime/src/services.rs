@@ -61,7 +61,7 @@ pub(crate) struct Services {
     pub(crate) price_table: Option<PriceTable>,
     /// Sends calls to tool services.
     pub(crate) tool_services: Option<Arc<dyn ToolServices>>,
-    /// Tells workers that runs need an owner.
+    /// Announces runs that need an owner to workers.
     pub(crate) bus: Option<Arc<dyn Bus>>,
     /// Ordered by id.
     pub(crate) functions: Vec<&'static ToolFunction>,

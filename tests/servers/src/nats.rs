@@ -44,7 +44,7 @@ impl Nats {
     /// Starts a server with more arguments of `nats-server`.
     pub fn start_with(arguments: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("baton-nats-").tempdir().expect("a temporary folder").keep();
-        // Free now; a server that another program forestalls does not start, and the test says so.
+        // Free now. If another program takes it before, the server does not start, and the test fails with the log.
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port();
         let supervisor = Command::new("bash")
             .args(["-c", SUPERVISOR])

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{OnBus, Service, address, callback, job, results, searching, waiting};
 use crate::support::finish;
 
-/// A clock whose minutes pass when a test says so.
+/// A clock whose minutes a test lets pass.
 #[derive(Default)]
 struct Minutes(AtomicU64);
 
@@ -141,7 +141,7 @@ async fn no_run_is_lost_while_the_server_is_killed_and_loses_its_data() {
     working.await.unwrap().unwrap();
 }
 
-/// A service that begins again after each failure.
+/// Serves, and begins again after each failure.
 async fn serve_whatever_happens(nats: Arc<Nats>) {
     loop {
         let serving = {

@@ -23,7 +23,7 @@ pub(crate) fn address(place: &Place) -> Result<Address, Failure> {
     let project = settings.project.as_deref().unwrap_or(DEFAULT_PROJECT);
     let channel = settings.channel.as_deref().unwrap_or(DEFAULT_CHANNEL);
     // The loader has checked both.
-    Address::parse(project, channel).ok_or_else(|| Failure::Engine(format!("{project} and {channel} are no project and channel")))
+    Address::parse(project, channel).ok_or_else(|| Failure::Engine(format!("{project}.{channel} cannot be part of a subject")))
 }
 
 /// Connects to the bus, if there is one.
