@@ -229,9 +229,7 @@ impl Actor {
     /// Waits until something happened, then takes all of it.
     async fn gather(&mut self) -> Result<(Vec<Incoming>, Vec<u64>), StoreError> {
         let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
-        if self.shared.tool_services.is_some() {
-            self.repeat_commands().await;
-        }
+        self.repeat_commands().await;
         let next = [wake, self.outages.next_wake(), self.sending.next()].into_iter().flatten().min();
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();

@@ -35,9 +35,9 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Returns the state for a run whose last entry was decided at `last`.
-    pub(crate) fn new(last: Timestamp, is_behind: bool) -> Self {
-        Self { through: last, next: Some(last), is_behind }
+    /// Returns the state for a run whose last entry was decided at `last`. Without tool services, no command is ever sent.
+    pub(crate) fn new(last: Timestamp, is_behind: bool, has_services: bool) -> Self {
+        Self { through: last, next: has_services.then_some(last), is_behind }
     }
 
     /// Returns the next moment at which a command may have to be repeated.
@@ -81,8 +81,9 @@ impl Actor {
 
     /// Sends again the commands whose moment has come.
     pub(super) async fn repeat_commands(&mut self) {
+        let Some(next) = self.sending.next else { return };
         let now = self.shared.clock.now();
-        if self.sending.next.is_none_or(|next| next > now) {
+        if next > now {
             return;
         }
         let through = std::mem::replace(&mut self.sending.through, now);
