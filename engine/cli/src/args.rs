@@ -33,7 +33,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Look at runs", &["ps", "show", "timeline", "graph", "doc"]),
     ("Repeat and compare", &["fork", "replay", "diff", "export"]),
     ("Share records", &["breadcrumb"]),
-    ("Keep the store", &["verify", "gc"]),
+    ("Keep the store", &["verify", "gc", "store"]),
 ];
 
 /// Returns the program's command line. Its help lists the verbs in groups.

@@ -149,7 +149,10 @@ impl Failure {
     pub(crate) fn of_store(error: StoreError) -> Self {
         match error {
             StoreError::UnknownRun(run) => Self::not_found("run", run.as_str(), []),
-            error @ StoreError::Held { .. } => Self::Refused(error.to_string()),
+            error @ (StoreError::Held { .. }
+            | StoreError::NotEmpty { .. }
+            | StoreError::InUse { .. }
+            | StoreError::Changed { .. }) => Self::Refused(error.to_string()),
             StoreError::Breadcrumb(error) => match error {
                 BreadcrumbError::Unknown(id) => Self::not_found("breadcrumb", id.as_str(), []),
                 BreadcrumbError::Invalid { .. } | BreadcrumbError::Schema { .. } => Self::Usage(error.to_string()),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_config::{MAX_FILE_BYTES, Project, Role, Sources, load_project};
-use baton_store::{MemoryStore, PostgresStore, SqliteStore, Store, StoreError};
+use baton_store::{CopiedStore, MemoryStore, PostgresStore, SqliteStore, Store, StoreError};
 use baton_types::config::Origin;
 
 use crate::exit::Failure;
@@ -88,6 +88,11 @@ impl Place {
     /// Returns the same place with another screen.
     pub(crate) fn with_screen(&self, screen: Screen) -> Self {
         Self { screen, ..self.clone() }
+    }
+
+    /// Returns the same place with another store.
+    pub(crate) fn with_store(&self, store: String) -> Self {
+        Self { store: Some(store), ..self.clone() }
     }
 
     /// Returns the nearest folder with a project file, from the current folder upward; else the current folder.
@@ -190,6 +195,33 @@ impl Place {
             Some(file) => self.without_store(&file),
             None => Ok(None),
         }
+    }
+
+    /// Opens the store to copy it.
+    pub(crate) fn store_to_copy(&self) -> Result<Box<dyn CopiedStore>, Failure> {
+        let missing = || Failure::not_found("store", self.shown_store(), []);
+        self.check_scheme()?;
+        if let Some(address) = self.database() {
+            let store = wait_for(PostgresStore::connect_existing(address)).map_err(Failure::of_store)?;
+            return Ok(Box::new(store.ok_or_else(missing)?));
+        }
+        let file = self.store_file().ok_or_else(no_copy_in_memory)?;
+        if !file.is_file() {
+            return self.without_store(&file)?.ok_or_else(missing);
+        }
+        Ok(Box::new(SqliteStore::open_to_read(&file).map_err(Failure::of_store)?))
+    }
+
+    /// Opens the store to copy another one into it, and creates it if it does not exist.
+    pub(crate) fn store_for_copy(&self) -> Result<Box<dyn CopiedStore>, Failure> {
+        self.check_scheme()?;
+        if let Some(address) = self.database() {
+            return Ok(Box::new(wait_for(PostgresStore::connect(address)).map_err(Failure::of_store)?));
+        }
+        let file = self.store_file().ok_or_else(no_copy_in_memory)?;
+        let store = SqliteStore::open(&file).map_err(Failure::of_store)?;
+        file.parent().into_iter().for_each(|folder| self.ignore_state(folder));
+        Ok(Box::new(store))
     }
 
     /// Opens the store to remove runs, if it exists. A store in memory has none that another process made.
@@ -351,6 +383,11 @@ impl Place {
         }
         Ok(configs)
     }
+}
+
+/// Returns the refusal of a copy from or to a store in memory.
+fn no_copy_in_memory() -> Failure {
+    Failure::Usage("a store in memory ends with its process, so it cannot be copied; name a file or a database".to_owned())
 }
 
 /// Tool configs outside of a job's `tools/`: the origin of each, its path for messages, and its text.

@@ -145,6 +145,35 @@ pub enum StoreError {
         /// Name of the owner.
         owner: String,
     },
+    /// A store that was to get a copy has rows already.
+    #[error("the store {store} is not empty, and nothing was copied: name a new file, or a database without a store")]
+    NotEmpty {
+        /// The store.
+        store: String,
+    },
+    /// A run of a store that was to be copied belongs to a process that is there, or may be.
+    #[error(
+        "{owner} owns run {run} and may still be running, so nothing was copied: stop that process. If it is gone, continue the run with \
+         baton resume --take-over. Then copy again"
+    )]
+    InUse {
+        /// The run.
+        run: RunId,
+        /// Name of the owner.
+        owner: String,
+    },
+    /// Runs of a store changed while it was copied.
+    #[error("runs of the store {store} changed while it was copied, so nothing was copied: stop what uses it, then copy again")]
+    Changed {
+        /// The store.
+        store: String,
+    },
+    /// A copy is not like its source. It was not committed.
+    #[error("the copy differs from its source, so nothing was copied: {what}")]
+    CopyDiffers {
+        /// The counts and findings of both.
+        what: String,
+    },
     /// Commits wait in the store's log, which cannot be read here.
     #[error(
         "the store {} cannot be read: its log {}-wal holds commits, and reading them needs a folder that can be written to; \

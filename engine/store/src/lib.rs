@@ -9,6 +9,7 @@
 //! A store does *not* understand entries: it keeps them in order and gives them back. What they mean is the core's.
 
 mod breadcrumbs;
+mod copy;
 mod error;
 pub mod failpoint;
 mod inbox;
@@ -29,6 +30,7 @@ use baton_types::time::Timestamp;
 use tokio::sync::watch;
 
 pub use breadcrumbs::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, Update, Written};
+pub use copy::{CopiedStore, copy};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use postgres::PostgresStore;

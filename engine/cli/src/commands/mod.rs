@@ -22,6 +22,7 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod store;
 pub(crate) mod timeline;
 pub(crate) mod tool;
 pub(crate) mod validate;
@@ -110,6 +111,9 @@ pub(crate) enum Command {
     Verify(verify::VerifyArgs),
     /// Remove old runs and free their disk space
     Gc(gc::GcArgs),
+    /// Copy a store: from a file to a database, back, or to another file
+    #[command(after_help = "Example:\n  baton store copy .baton/baton.db postgres://baton@localhost/runs")]
+    Store(store::StoreArgs),
     /// Check what runs need: store, jobs, keys, providers, models
     #[command(after_help = "Example:\n  baton doctor --offline")]
     Doctor(doctor::DoctorArgs),
@@ -153,6 +157,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Export(args) => export::run(&args, place).await,
         Command::Breadcrumb(args) => breadcrumb::run(args, place).await,
         Command::Gc(args) => gc::run(args, place).await,
+        Command::Store(args) => store::run(args, place).await,
         Command::Verify(args) => verify::run(&args, place).await,
         Command::Tool(args) => tool::run(&args, place).await,
         Command::Completions(args) => completions::run(&args, place),

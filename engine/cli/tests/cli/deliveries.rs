@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Folder, Ran};
 
 /// Writes a job whose lead waits for an event, and then hands off.
-fn waiting_job(folder: &Folder) {
+pub(crate) fn waiting_job(folder: &Folder) {
     let wait = json!({"tool": "wait_for_event", "input": {"event": "Invoice 17 is paid"}});
     let done = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "paid"}}}]});
     let turns = json!([{"calls": [wait]}, done]);
@@ -32,7 +32,7 @@ fn eventually<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Starts a run, waits until its call is suspended, and returns the process with the key of the call.
-fn started(folder: &Folder) -> (Child, String) {
+pub(crate) fn started(folder: &Folder) -> (Child, String) {
     let child = folder.command(&["run", "waiting"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let key = eventually("the call is suspended", || {
         let report: Ran = folder.baton(&["show", "@last", "--output", "json"]);
@@ -42,7 +42,7 @@ fn started(folder: &Folder) -> (Child, String) {
     (child, key)
 }
 
-fn end(mut child: Child, signal: &str) {
+pub(crate) fn end(mut child: Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     child.wait().unwrap();
 }

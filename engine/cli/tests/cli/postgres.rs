@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use baton_servers::{Database, Nats, Postgres};
 use serde_json::json;
 
+use crate::deliveries::{end, started, waiting_job};
 use crate::support::{Folder, Ran};
 
 /// A folder whose commands use a database.
@@ -95,6 +96,34 @@ fn commands_use_the_database_like_a_file() {
     assert!(doctor.stdout.contains("3 runs"), "{doctor:?}");
     shared.baton(&["gc", "--keep", "0"]).exits(0).says("removed 3 runs");
     shared.baton(&["ps"]).exits(0).tells("no runs yet");
+}
+
+#[test]
+fn a_store_moves_to_a_database_and_back_with_its_suspended_call() {
+    let shared = Shared::new();
+    let (folder, address) = (&shared.folder, shared.database.address());
+    waiting_job(folder);
+    let (child, key) = started(folder);
+    let copy = |from: &str, to: &str| folder.baton(&["store", "copy", from, to]);
+    let refused = copy(".baton/baton.db", &address).exits(1);
+    refused.tells(&folder.last_run()).tells(&format!("process {}-", child.id())).tells("stop that process");
+    end(child, "-TERM");
+    copy("none.db", &address).exits(6).tells("there is no store none.db");
+    copy("memory", &address).exits(2).tells("name a file or a database");
+    copy("none.db", "mysql://one/runs").exits(6);
+    copy(".baton/baton.db", "mysql://one/runs").exits(2).tells("no store for mysql://");
+    let copied = copy(".baton/baton.db", &address).exits(0).says("copied 1 run · ").says("BATON_STORE");
+    assert!(!copied.stdout.contains('@'), "{copied:?}");
+    copy(".baton/baton.db", &address).exits(1).tells("is not empty").tells("name a new file");
+    // Each copy has the call with its key, and continues by itself.
+    copy(&address, "back.db").exits(0);
+    for store in [address.as_str(), "back.db", ".baton/baton.db"] {
+        let baton = |arguments: &[&str]| folder.baton(&[&["--store", store], arguments].concat());
+        baton(&["verify"]).exits(0).says("whole");
+        assert_eq!(baton(&["show", "@last", "--output", "json"]).exits(0).json()["suspended"][0]["key"], json!(key));
+        baton(&["deliver", &key, "{\"paid\": true}"]).exits(0).says("paid");
+        baton(&["verify", "@last"]).exits(0).says("holds");
+    }
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn every_command_prints_the_documented_keys_and_a_version() {
     print("verify RUN", 0, &["verify", "@last"]);
     print("ps", 0, &["ps"]);
     print("gc", 0, &["gc", "--dry-run"]);
+    print("store copy", 0, &["store", "copy", ".baton/baton.db", "copy.db"]);
     print("init", 0, &["init", "demo"]);
     print("new", 0, &["new", "job", "other"]);
     let documented = documented();

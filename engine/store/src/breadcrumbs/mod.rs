@@ -16,7 +16,7 @@ mod settle;
 pub(crate) mod ticks;
 pub(crate) mod triggers;
 pub(crate) mod verify;
-mod write;
+pub(crate) mod write;
 
 use async_trait::async_trait;
 use baton_breadcrumb::{Author, Definition, Trigger};

@@ -53,6 +53,9 @@ pub(crate) trait Rows {
     /// Writes a version, and returns the number of its record. Removes the vector of the version before.
     async fn write_version(&self, version: NewVersion<'_>) -> Result<i64, StoreError>;
 
+    /// Files the tags and words of the newest version of a record, which a copy has written without them.
+    async fn file_copied(&self, version: NewVersion<'_>) -> Result<(), StoreError>;
+
     /// Writes the row of a record that exists.
     async fn save(&self, row: &BreadcrumbRow) -> Result<(), StoreError>;
 

@@ -210,3 +210,18 @@ async fn write_version(
     }
     Ok(())
 }
+
+/// Files the tags and words of all records, which a copy has written without them. Words are those that the present definitions choose.
+pub(crate) async fn file_all(rows: &impl Rows, all: Vec<BreadcrumbRow>) -> Result<(), StoreError> {
+    for row in all {
+        let made = rows.newest(&row).await?;
+        let record = &made.breadcrumb;
+        let definition = match &record.schema_name {
+            Some(schema) => definition(rows, schema, &record.project, record.updated_at).await?,
+            None => None,
+        };
+        let searched = searched_text(record, definition.as_ref());
+        rows.file_copied(NewVersion { row, made: &made, before: None, searched }).await?;
+    }
+    Ok(())
+}

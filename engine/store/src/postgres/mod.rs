@@ -10,6 +10,7 @@
 mod address;
 mod breadcrumbs;
 mod collect;
+mod copy;
 mod failure;
 mod lease;
 mod list;

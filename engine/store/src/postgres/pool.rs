@@ -91,7 +91,15 @@ impl Pool {
         }
     }
 
-    async fn try_transaction<T, F>(&self, work: &impl Fn(Arc<Connection>) -> F) -> Result<T, Failure>
+    /// Runs `work` like [`Pool::transaction`], but only once.
+    pub(super) async fn transaction_once<T, F>(&self, work: impl FnOnce(Arc<Connection>) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        self.try_transaction(work).await.map_err(Failure::into_error)
+    }
+
+    async fn try_transaction<T, F>(&self, work: impl FnOnce(Arc<Connection>) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, StoreError>>,
     {

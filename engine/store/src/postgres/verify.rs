@@ -21,21 +21,28 @@ const MAX_FINDINGS: usize = 100;
 
 /// See [`crate::Store::verify`].
 pub(super) async fn verify(pool: &Pool) -> Result<Verification, StoreError> {
-    pool.transaction(|client| async move {
-        client.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-        let (mut look, mut found) = (Look::default(), Verification::default());
-        for run in client.query_typed("SELECT id FROM baton.runs ORDER BY run", &[]).await? {
-            found.runs += 1;
-            let run = RunId::new(run.try_get::<_, String>(0)?);
-            note(one_run(&client, &run, &mut look, &mut found).await, &mut found)?;
-        }
-        contents(&client, &mut look, &mut found).await?;
-        counts(&client, &look, &mut found).await?;
-        let answer = breadcrumbs::verify(&client, &mut found).await;
-        note(answer, &mut found)?;
-        Ok(found)
-    })
-    .await
+    pool.transaction(|client| async move { at_one_moment(&client).await }).await
+}
+
+/// Verifies everything in a transaction that has just begun. Its later queries see the same moment.
+pub(super) async fn at_one_moment(client: &Client) -> Result<Verification, StoreError> {
+    client.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    everything(client).await
+}
+
+/// Verifies everything as a transaction sees it.
+pub(super) async fn everything(client: &Client) -> Result<Verification, StoreError> {
+    let (mut look, mut found) = (Look::default(), Verification::default());
+    for run in client.query_typed("SELECT id FROM baton.runs ORDER BY run", &[]).await? {
+        found.runs += 1;
+        let run = RunId::new(run.try_get::<_, String>(0)?);
+        note(one_run(client, &run, &mut look, &mut found).await, &mut found)?;
+    }
+    contents(client, &mut look, &mut found).await?;
+    counts(client, &look, &mut found).await?;
+    let answer = breadcrumbs::verify(client, &mut found).await;
+    note(answer, &mut found)?;
+    Ok(found)
 }
 
 /// Adds damage to the findings. Other errors end the verification.

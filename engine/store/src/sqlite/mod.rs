@@ -3,7 +3,7 @@
 //! [`writer`] owns the connection that writes and puts all waiting writes into one transaction, so throughput grows
 //! with load; [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format
 //! and [`layout`] compares it. [`rows`] encodes entries, [`records`] the state of runs. [`collect`] removes runs,
-//! [`verify`] checks everything. No other file contains SQL. [`notifier`] notifies other processes of new commands and
+//! [`copy`] copies all rows, [`verify`] checks everything. No other file contains SQL. [`notifier`] notifies other processes of new commands and
 //! reports which owners are alive.
 //!
 //! What is answered is durable, as far as the disk keeps what SQLite counts on: a flush is a flush, sectors of 512 bytes are
@@ -15,6 +15,7 @@
 
 mod breadcrumbs;
 mod collect;
+mod copy;
 mod layout;
 mod notifier;
 mod perform;
@@ -49,7 +50,7 @@ use crate::{
 pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
 
-pub(crate) use breadcrumbs::InMemory;
+pub(crate) use breadcrumbs::{InMemory, key_hash};
 pub(crate) use records::checksum_of;
 
 /// Keeps runs in one SQLite file: durable when a write returns, readable meanwhile, shared by processes.

@@ -172,6 +172,14 @@ pub(super) fn owner(name: Option<&str>) -> String {
     }
 }
 
+/// Returns the name of an owner in another store, as the name of an owner that is not alive in this one.
+pub(super) fn dead_owner(owner: &str) -> String {
+    let name = owner.strip_prefix(OWNER).unwrap_or(owner);
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    // A name without a dash would be that of an owner whose state is unknown.
+    format!("{OWNER}{}{name}", if name.contains('-') { "" } else { "copied-" })
+}
+
 /// Notifies all listeners in `folder` of a command for `run`.
 pub(super) fn notify(folder: &Path, run: &RunId) {
     // Without the folder there is no listener.

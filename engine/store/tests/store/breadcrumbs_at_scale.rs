@@ -217,7 +217,7 @@ async fn searched_right(store: Arc<dyn Store>, records: usize) {
 }
 
 /// Takes from a file what the formats after `format` added.
-fn as_format(file: &rusqlite::Connection, format: u32) {
+pub(crate) fn as_format(file: &rusqlite::Connection, format: u32) {
     let of_10 =
         ["breadcrumbs", "breadcrumb_versions", "breadcrumb_tags", "breadcrumb_keys", "breadcrumb_totals", "breadcrumb_words"];
     let added = of_10.map(|table| (10, table)).into_iter().chain([

@@ -70,7 +70,8 @@ async fn a_trigger_that_is_not_committed_yet_holds_back_its_queue() {
         writing.spawn(async move { create(&*store, id, NewBreadcrumb { tags, ..new("Work", json!({})) }, &ann()).await });
     };
     write("slow", "a", &stores[0]);
-    while database.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") != "1" {
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    while database.sql(asleep) != "1" {
         tokio::task::yield_now().await;
     }
     write("quick", "a", &stores[1]);

@@ -9,6 +9,7 @@ mod breadcrumb_vectors;
 mod breadcrumbs;
 mod breadcrumbs_at_scale;
 mod breadcrumbs_on_postgres;
+mod copying;
 mod disk;
 mod group_commit;
 mod keeping;

@@ -24,9 +24,11 @@ use super::PostgresStore;
 use super::listen::NOTIFY_TRIGGERS;
 use super::pool::Connection;
 use crate::breadcrumbs::request::{Request, known, perform};
+use crate::breadcrumbs::write::file_all;
 use crate::breadcrumbs::{read, ticks, triggers};
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Written};
 
+pub(super) use rows::adapt_copied;
 pub(super) use verify::verify;
 
 /// The tables of breadcrumbs.
@@ -52,6 +54,11 @@ pub(super) async fn forget_triggers(client: &Client) -> Result<(), StoreError> {
                      WHERE NOT t.waits AND NOT EXISTS (SELECT 1 FROM baton.runs WHERE id = t.run)";
     client.execute_typed(statement, &[]).await?;
     Ok(())
+}
+
+/// Files the tags and words of all records, which a copy has written without them.
+pub(super) async fn finish_copy(client: &Client) -> Result<(), StoreError> {
+    file_all(client, rows::select(client, "ORDER BY b.breadcrumb", &[]).await?).await
 }
 
 impl PostgresStore {

@@ -7,6 +7,7 @@ use baton_breadcrumb::{BreadcrumbError, Trigger};
 use baton_types::breadcrumb::{BreadcrumbVersion, VectorKind};
 use baton_types::id::{BreadcrumbId, ContentHash, ProjectId, RunId};
 use baton_types::time::Timestamp;
+use rusqlite::types::Value;
 use tokio_postgres::{Client, Row};
 
 use super::words::{Texts, vector_of};
@@ -14,8 +15,9 @@ use crate::StoreError;
 use crate::breadcrumbs::row::{BreadcrumbRow, KeyRow, damaged, decoded, encoded};
 use crate::breadcrumbs::rows::{NewVersion, Rows, SWEPT};
 use crate::breadcrumbs::triggers::{read_trigger, trigger_body};
+use crate::copy::Table;
 use crate::postgres::value::{Parameter, values};
-use crate::sqlite::checksum_of;
+use crate::sqlite::{checksum_of, key_hash};
 
 /// The columns of a record's row, of the table `b`.
 pub(super) const COLUMNS: &str = "b.breadcrumb, b.id, b.owner, b.project, b.visibility, b.sensitivity, b.schema_name, b.defines, b.version, \
@@ -68,6 +70,28 @@ async fn lock(client: &Client, kind: &str, name: &str) -> Result<(), StoreError>
 
 fn version_checksum(version: i64, text: &str) -> i64 {
     checksum_of(&(version, ContentHash::of(text.as_bytes()).as_bytes()))
+}
+
+/// Returns the words of a version.
+fn words_of(new: &NewVersion<'_>) -> String {
+    let record = &new.made.breadcrumb;
+    let description = record.description.as_deref().unwrap_or_default();
+    vector_of(&Texts { title: &record.title, description, tags: &record.tags, context: &new.searched })
+}
+
+/// Changes what PostgreSQL stores in another form than SQLite: the checksum of a version, and the hash of a key instead of the key.
+pub(in crate::postgres) fn adapt_copied(table: Table, row: &mut [Value]) {
+    match (table, row) {
+        (Table::BreadcrumbVersions, [_, Value::Integer(version), Value::Text(text), checksum]) => {
+            *checksum = version_checksum(*version, text).into();
+        }
+        (Table::BreadcrumbKeys, [key, ..]) => {
+            if let Value::Text(name) = key {
+                *key = key_hash(name).as_bytes().to_vec().into();
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Reads a trigger from its first two columns, number and text.
@@ -142,9 +166,7 @@ impl Rows for Client {
         let text = serde_json::to_string(new.made).expect("a record has only string keys and always serialises");
         let (version, count) = (row.version as i64, row.read_count as i64);
         let checksum = version_checksum(version, &text);
-        let description = record.description.as_deref().unwrap_or_default();
-        let texts = Texts { title: &record.title, description, tags: &record.tags, context: &new.searched };
-        let words = vector_of(&texts);
+        let words = words_of(&new);
         let (visibility, sensitivity) = (encoded(&row.visibility), encoded(&row.sensitivity));
         let tags: Vec<&str> = record.tags.iter().map(String::as_str).collect();
         if row.number != 0 {
@@ -184,6 +206,13 @@ impl Rows for Client {
             // Another transaction took the id after this one looked.
             None => Err(BreadcrumbError::KeyConflict(row.id.to_string()).into()),
         }
+    }
+
+    async fn file_copied(&self, new: NewVersion<'_>) -> Result<(), StoreError> {
+        let tags: Vec<&str> = new.made.breadcrumb.tags.iter().map(String::as_str).collect();
+        let statement = "INSERT INTO baton.breadcrumb_words (breadcrumb, tags, words) VALUES ($1, $2, $3::tsvector)";
+        self.execute_typed(statement, values![new.row.number, tags, words_of(&new)]).await?;
+        Ok(())
     }
 
     async fn save(&self, row: &BreadcrumbRow) -> Result<(), StoreError> {

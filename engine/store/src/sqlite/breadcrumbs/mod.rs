@@ -4,6 +4,7 @@
 //! checks it in `verify`, and damage to it can hide a record from a search, but never change one.
 
 mod columns;
+mod copy;
 mod in_memory;
 mod on_disk;
 mod rows;
@@ -26,7 +27,9 @@ use crate::{StoreError, Written};
 
 pub(crate) use crate::breadcrumbs::request::Request;
 use columns::{COLUMNS, ready};
+pub(super) use copy::{finish_copy, write_copied};
 pub(crate) use in_memory::InMemory;
+pub(crate) use rows::key_hash;
 use search::search;
 pub(super) use verify::verify;
 
@@ -41,7 +44,7 @@ fn has_tables(file: &Connection) -> Result<bool, StoreError> {
 }
 
 /// Whether the file has a table. A file of an earlier format lacks some until it is opened for writing.
-fn has_table(file: &Connection, name: &str) -> Result<bool, StoreError> {
+pub(super) fn has_table(file: &Connection, name: &str) -> Result<bool, StoreError> {
     Ok(file.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1")?.exists([name])?)
 }
 

@@ -14,6 +14,9 @@ use crate::breadcrumbs::rows::{NewVersion, Rows, SWEPT};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 
+/// Begins the name of a key of which only the hash is known.
+const HASHED: &str = "blake3:";
+
 /// Returns the row of the record `id`. That there is none is believed only after all rows were counted.
 pub(super) fn find(file: &Connection, id: &BreadcrumbId) -> Result<Option<BreadcrumbRow>, StoreError> {
     if !has_tables(file)? {
@@ -37,7 +40,11 @@ pub(super) fn find(file: &Connection, id: &BreadcrumbId) -> Result<Option<Breadc
 }
 
 /// Returns the rows that a condition selects.
-fn select(file: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<BreadcrumbRow>, StoreError> {
+pub(super) fn select(
+    file: &Connection,
+    condition: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<BreadcrumbRow>, StoreError> {
     if !has_tables(file)? {
         return Ok(Vec::new());
     }
@@ -58,7 +65,8 @@ fn version(file: &Connection, row: &BreadcrumbRow, version: u64) -> Result<Bread
     row.read_version(version, &text)
 }
 
-fn save(file: &Connection, row: &BreadcrumbRow) -> Result<(), StoreError> {
+/// Writes the row of a record.
+pub(super) fn save(file: &Connection, row: &BreadcrumbRow) -> Result<(), StoreError> {
     file.prepare_cached(&format!(
         "INSERT OR REPLACE INTO breadcrumbs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
     ))?
@@ -80,6 +88,13 @@ fn save(file: &Connection, row: &BreadcrumbRow) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Writes the text of a version.
+pub(super) fn save_version(file: &Connection, number: i64, version: u64, text: &str) -> Result<(), StoreError> {
+    file.prepare_cached("INSERT INTO breadcrumb_versions (breadcrumb, version, record, checksum) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![number, to_sql(version), text, version_checksum(number, version, text)])?;
+    Ok(())
+}
+
 /// Files the words of a version in place of those that its record had.
 fn index_words(file: &Connection, number: i64, version: &NewVersion<'_>) -> Result<(), StoreError> {
     let record = &version.made.breadcrumb;
@@ -96,6 +111,15 @@ fn index_words(file: &Connection, number: i64, version: &NewVersion<'_>) -> Resu
     Ok(())
 }
 
+/// Files the tags and words of a new version.
+fn file_version(file: &Connection, number: i64, version: &NewVersion<'_>) -> Result<(), StoreError> {
+    let mut tags = file.prepare_cached("INSERT INTO breadcrumb_tags (tag, breadcrumb) VALUES (?1, ?2)")?;
+    for tag in &version.made.breadcrumb.tags {
+        tags.execute(params![tag, number])?;
+    }
+    index_words(file, number, version)
+}
+
 fn remove_tags(file: &Connection, number: i64, of: &[String]) -> Result<(), StoreError> {
     let mut tags = file.prepare_cached("DELETE FROM breadcrumb_tags WHERE tag = ?1 AND breadcrumb = ?2")?;
     of.iter().try_for_each(|tag| tags.execute(params![tag, number]).map(drop)).map_err(StoreError::from)
@@ -109,20 +133,32 @@ fn key_checksum(key: &str, row: KeyRow) -> i64 {
     checksum_of(&(key, row.number, row.version, row.request.as_bytes()))
 }
 
+/// Returns the name under which a key is filed that came from a database, which has only its hash. Other names have a line break.
+pub(super) fn hashed_name(hash: ContentHash) -> String {
+    format!("{HASHED}{hash}")
+}
+
+/// Returns the hash of a key that is filed under `name`.
+pub(crate) fn key_hash(name: &str) -> ContentHash {
+    let hashed = name.strip_prefix(HASHED).and_then(ContentHash::from_hex);
+    hashed.unwrap_or_else(|| ContentHash::of(name.as_bytes()))
+}
+
 /// Returns the row of a key. That there is none is believed only after all rows were counted.
 pub(super) fn key_row(file: &Connection, key: &str) -> Result<Option<KeyRow>, StoreError> {
     if !has_tables(file)? {
         return Ok(None);
     }
     let found = file
-        .prepare_cached("SELECT breadcrumb, version, request, checksum FROM breadcrumb_keys WHERE key = ?1")?
-        .query_row([key], |row| {
+        .prepare_cached("SELECT breadcrumb, version, request, checksum, key FROM breadcrumb_keys WHERE key IN (?1, ?2)")?
+        .query_row([key, &hashed_name(key_hash(key))], |row| {
             let request = ContentHash::from_bytes(row.get(2)?);
-            Ok((KeyRow { number: row.get(0)?, version: row.get::<_, i64>(1)? as u64, request }, row.get::<_, i64>(3)?))
+            let found = KeyRow { number: row.get(0)?, version: row.get::<_, i64>(1)? as u64, request };
+            Ok((found, row.get::<_, i64>(3)?, row.get::<_, String>(4)?))
         })
         .optional()?;
     match found {
-        Some((found, checksum)) if checksum == key_checksum(key, found) => Ok(Some(found)),
+        Some((found, checksum, name)) if checksum == key_checksum(&name, found) => Ok(Some(found)),
         Some(_) => Err(damaged(format!("the key {key:?} of a breadcrumb does not match its checksum"))),
         None => {
             // A damaged index must not let a write happen twice.
@@ -178,16 +214,15 @@ impl Rows for Connection {
             remove_tags(self, number, &before.tags)?;
         }
         let text = serde_json::to_string(version.made).expect("a record has only string keys and always serialises");
-        self.prepare_cached("INSERT INTO breadcrumb_versions (breadcrumb, version, record, checksum) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![number, to_sql(record.version), text, version_checksum(number, record.version, &text)])?;
+        save_version(self, number, record.version, &text)?;
         save(self, &row)?;
-        let mut tags = self.prepare_cached("INSERT INTO breadcrumb_tags (tag, breadcrumb) VALUES (?1, ?2)")?;
-        for tag in &record.tags {
-            tags.execute(params![tag, number])?;
-        }
-        index_words(self, number, &version)?;
+        file_version(self, number, &version)?;
         vectors::forget(self, number)?;
         Ok(number)
+    }
+
+    async fn file_copied(&self, version: NewVersion<'_>) -> Result<(), StoreError> {
+        file_version(self, version.row.number, &version)
     }
 
     async fn save(&self, row: &BreadcrumbRow) -> Result<(), StoreError> {
@@ -230,6 +265,8 @@ impl Rows for Connection {
             let mut totals = Totals::load(self)?;
             totals.keys += 1;
             totals.save(self)?;
+        } else {
+            self.prepare_cached("DELETE FROM breadcrumb_keys WHERE key = ?1")?.execute([hashed_name(key_hash(key))])?;
         }
         self.prepare_cached(
             "INSERT OR REPLACE INTO breadcrumb_keys (key, breadcrumb, version, request, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -262,7 +299,7 @@ impl Rows for Connection {
     }
 
     async fn save_vector(&self, row: &BreadcrumbRow, kind: &VectorKind, bytes: &[u8]) -> Result<(), StoreError> {
-        vectors::save(self, row, kind, bytes)
+        vectors::save(self, row.number, row.version, kind, bytes)
     }
 
     async fn add_trigger(&self, trigger: Trigger) -> Result<(), StoreError> {

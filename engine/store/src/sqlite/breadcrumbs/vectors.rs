@@ -10,7 +10,7 @@ use super::columns::{read, ready};
 use super::has_table;
 use super::search::{Values, columns_of, conjunction, filters, search_among};
 use crate::breadcrumbs::nearest::{Missing, Nearest, joined, query_of_rest};
-use crate::breadcrumbs::row::{BreadcrumbRow, damaged, encoded};
+use crate::breadcrumbs::row::{damaged, encoded};
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
 use crate::{StoreError, Verification};
@@ -79,13 +79,13 @@ pub(super) fn unembedded(
 }
 
 /// Writes the vector of the newest version of a record.
-pub(super) fn save(file: &Connection, row: &BreadcrumbRow, kind: &VectorKind, bytes: &[u8]) -> Result<(), StoreError> {
-    let (version, dimensions) = (to_sql(row.version), to_sql(kind.dimensions as u64));
-    let checksum = checksum(row.number, version, &kind.model, dimensions, bytes);
+pub(super) fn save(file: &Connection, number: i64, version: u64, kind: &VectorKind, bytes: &[u8]) -> Result<(), StoreError> {
+    let (version, dimensions) = (to_sql(version), to_sql(kind.dimensions as u64));
+    let checksum = checksum(number, version, &kind.model, dimensions, bytes);
     file.prepare_cached(&format!(
         "INSERT OR REPLACE INTO {TABLE} (breadcrumb, version, model, dimensions, checksum, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
     ))?
-    .execute(params![row.number, version, kind.model, dimensions, checksum, bytes])?;
+    .execute(params![number, version, kind.model, dimensions, checksum, bytes])?;
     Ok(())
 }
 
