@@ -91,6 +91,6 @@ async fn a_job_that_needs_a_tool_service_does_not_start() {
     let job = TestJob::new("solo", json!({})).agent("solo", &["command", "handoff"]).tool_by_schema("command", service).load();
     let engine = engine(Value::Null);
     let refused = engine.start(job, StartOptions::default()).await.err().unwrap().to_string();
-    assert!(refused.contains("no connection to tool services") && refused.contains("command"), "{refused}");
+    assert!(refused.contains("there is no connection to them: command"), "{refused}");
     assert!(engine.store().runs().await.unwrap().is_empty(), "nothing is stored");
 }
