@@ -18,7 +18,7 @@ use baton_utp::resume::{Applied, CallState, CardLookup, DeadCode, DeadReason, De
 use baton_utp::subject::Kind;
 
 use crate::Bus;
-use crate::serving::{Place, acknowledge, still_working};
+use crate::messages::{Next, Place, acknowledge, still_working};
 use crate::streams::Kept;
 
 /// Time for which a callback is looked at again whose work or card is not there.
@@ -26,14 +26,6 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Pause after which a callback is looked at again if the store is away.
 const AWAY_PAUSE: Duration = Duration::from_secs(2);
-
-/// The next step for a message.
-pub(crate) enum Next {
-    /// It is done.
-    Acknowledge,
-    /// It is looked at again after this time.
-    After(Duration),
-}
 
 impl Bus {
     /// Carries out a callback to its end.

@@ -17,23 +17,15 @@ use baton_utp::card::Card;
 use baton_utp::error_code::ErrorCode;
 use baton_utp::exchange::{CardGet, CardGetReply, CardPut, CardPutReply, ExchangeError, Kept};
 use baton_utp::id::CardId;
-use baton_utp::subject::Token;
 use baton_utp::view::Cards;
 
 use crate::Bus;
-use crate::connection::records_of;
 
 /// Schema of the records.
 const SCHEMA: &str = "utp.card.v1";
 
 /// Time after which a card that a service wrote is removed. Its result is on the timeline by then.
 const KEPT_FOR: Duration = Duration::from_hours(24 * 30);
-
-/// Returns the reader and author of the cards of `project`.
-pub(crate) fn keeper(project: &Token) -> Viewer {
-    let (principal, project) = records_of(project.as_str());
-    Viewer { principal, project, may_read_pii: true }
-}
 
 impl Bus {
     /// Answers a request for a card.

@@ -10,13 +10,13 @@ use baton_types::breadcrumb::Viewer;
 use baton_types::id::ProjectId;
 use baton_types::principal::Principal;
 use baton_utp::id::{Name, ProjectName};
-use baton_utp::subject::{Address, Kind, Subject};
+use baton_utp::subject::{Address, Kind, Subject, Token};
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::BusError;
 use crate::address::{Credentials, servers, shown};
 use crate::streams::Kept;
-use crate::{BusError, cards};
 
 /// Longest time for the first connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ impl Bus {
         let jetstream = async_nats::jetstream::new(client.clone());
         let project = ProjectName::parse(address.project.as_str());
         let project = project.ok_or_else(|| BusError::Address(format!("{} is too long for a project", address.project)))?;
-        let bus = Self(Arc::new(Connected { client, jetstream, keeper: cards::keeper(&address.project), address, project }));
+        let bus = Self(Arc::new(Connected { client, jetstream, keeper: keeper(&address.project), address, project }));
         for stream in Kept::ALL {
             stream.ensure(&bus.0.jetstream, &bus.0.address.project).await?;
         }
@@ -112,7 +112,8 @@ impl Bus {
     }
 }
 
-/// Returns the project of the records that hold the cards of `project`. No job's project has its form, so no agent reads them.
-pub(crate) fn records_of(project: &str) -> (Principal, ProjectId) {
-    (Principal::program("baton-nats"), ProjectId::new(format!("utp:{project}")))
+/// Returns the reader and author of the records that hold the cards of `project`. No job's project has the form of theirs, so no agent
+/// reads them.
+fn keeper(project: &Token) -> Viewer {
+    Viewer { principal: Principal::program("baton-nats"), project: ProjectId::new(format!("utp:{project}")), may_read_pii: true }
 }

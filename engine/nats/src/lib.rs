@@ -15,6 +15,7 @@ mod cards;
 mod commands;
 mod connection;
 mod error;
+mod messages;
 pub mod service;
 mod serving;
 pub mod streams;

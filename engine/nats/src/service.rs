@@ -32,8 +32,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::callbacks::Next;
-use crate::serving::{acknowledge, still_working};
+use crate::messages::{Next, acknowledge, still_working};
 use crate::streams::{ACK_WAIT, Kept};
 use crate::{Bus, BusError};
 

@@ -1,38 +1,21 @@
 //! The loops of a process on the bus: callbacks, and requests for cards.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_nats::Message;
-use async_nats::jetstream::{self, AckKind};
 use baton_runtime::Engine;
 use baton_utp::subject::Family;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use crate::messages::{AT_ONCE, PAUSE, WORKERS};
 use crate::service::Served;
 use crate::streams::Kept;
 use crate::{Bus, BusError};
-
-/// Number of messages of one kind that are worked on at the same time.
-const AT_ONCE: usize = 64;
-
-/// Pause before a loop that lost its connection begins again.
-pub(crate) const PAUSE: Duration = Duration::from_secs(1);
-
-/// Time without a sign of the server after which its consumer is asked for anew: the server may have lost it.
-const HEARTBEAT: Duration = Duration::from_secs(2);
-
-/// Time for which the server keeps a request for messages.
-const EXPIRES: Duration = Duration::from_secs(20);
-
-/// The name under which all processes that execute runs share the callbacks and the requests of a project.
-pub(crate) const WORKERS: &str = "baton-workers";
 
 impl Bus {
     /// Takes the callbacks of the project and answers its requests for cards, until `stop` is cancelled. Several processes share both. If the
@@ -89,47 +72,6 @@ impl Bus {
         .await
     }
 
-    /// Lets `work` carry out each message of a stream with the subject, until the connection is lost or `stop` is cancelled. All processes
-    /// that give the same `name` share the messages. What is left undone at the end comes again.
-    pub(crate) async fn each_of<W: Future<Output = ()> + Send + 'static>(
-        &self,
-        kept: Kept,
-        name: &str,
-        subject: &str,
-        stop: &CancellationToken,
-        work: impl Fn(jetstream::Message, Place) -> W,
-    ) -> Result<(), BusError> {
-        let project = &self.0.address.project;
-        let lost = |reason: String| BusError::Stream { stream: kept.name(project), reason };
-        let consumer = kept.consumer(&self.0.jetstream, project, name, subject).await?;
-        let messages = consumer.stream().max_messages_per_batch(AT_ONCE).heartbeat(HEARTBEAT).expires(EXPIRES).messages().await;
-        let mut messages = messages.map_err(|error| lost(error.to_string()))?;
-        let (places, tracker) = (Arc::new(Semaphore::new(AT_ONCE)), TaskTracker::new());
-        let ended = loop {
-            let message = tokio::select! {
-                () = stop.cancelled() => break Ok(()),
-                message = messages.next() => message,
-            };
-            let message = match message {
-                None => break Ok(()),
-                Some(Err(error)) => break Err(lost(error.to_string())),
-                Some(Ok(message)) => message,
-            };
-            let Ok(held) = Arc::clone(&places).acquire_owned().await else { break Ok(()) };
-            let place = Place { places: Arc::clone(&places), held: Mutex::new(Some(held)) };
-            let (working, stop) = (work(message, place), stop.clone());
-            tracker.spawn(async move {
-                tokio::select! {
-                    () = working => {}
-                    () = stop.cancelled() => {}
-                }
-            });
-        };
-        tracker.close();
-        tracker.wait().await;
-        ended
-    }
-
     /// Answers requests of a family until the connection is lost or `stop` is cancelled.
     async fn answer(&self, engine: &Engine, stop: &CancellationToken, family: Family) -> Result<(), BusError> {
         let subject = family.in_project(&self.0.address.project);
@@ -161,35 +103,6 @@ impl Bus {
         if let Err(error) = self.0.client.publish(to, reply).await {
             tracing::debug!(%error, "a reply was not sent");
         }
-    }
-}
-
-/// The place of a message among those that are worked on at the same time.
-pub(crate) struct Place {
-    places: Arc<Semaphore>,
-    held: Mutex<Option<OwnedSemaphorePermit>>,
-}
-
-impl Place {
-    /// Waits without the place, so that messages that wait hold no others up.
-    pub(crate) async fn wait(&self, pause: Duration) {
-        *self.held.lock().await = None;
-        tokio::time::sleep(pause).await;
-        *self.held.lock().await = Arc::clone(&self.places).acquire_owned().await.ok();
-    }
-}
-
-/// Acknowledges a message and waits for the confirmation. Without one, the message comes again.
-pub(crate) async fn acknowledge(message: &jetstream::Message) {
-    if let Err(error) = message.double_ack().await {
-        tracing::debug!(%error, "an acknowledgement was not confirmed");
-    }
-}
-
-/// Asks the server to wait longer for an acknowledgement.
-pub(crate) async fn still_working(message: &jetstream::Message) {
-    if let Err(error) = message.ack_with(AckKind::Progress).await {
-        tracing::debug!(%error, "the server was not asked to wait for a message");
     }
 }
 

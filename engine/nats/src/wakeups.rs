@@ -1,7 +1,6 @@
 //! Wake-ups: each sends one worker to a run that needs an owner.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_nats::jetstream::Message;
 use baton_runtime::Announced;
@@ -13,12 +12,9 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::oneshot;
 
-use crate::serving::{PAUSE, WORKERS, acknowledge};
+use crate::messages::{EXPIRES, PAUSE, WORKERS, acknowledge};
 use crate::streams::Kept;
 use crate::{Bus, BusError};
-
-/// Time for which the server keeps a request for one wake-up.
-const EXPIRES: Duration = Duration::from_secs(20);
 
 /// The target of the wake-ups of runs.
 const TARGET: &str = "baton";

@@ -309,7 +309,7 @@ mod tests {
 
     use super::*;
 
-    /// A source that ends, with its process, after it sent rows.
+    /// Sends rows and ends, like a source whose process dies. Returns the error of the target.
     async fn interrupted(target: &dyn CopiedStore) -> StoreError {
         let (sender, receiver) = mpsc::channel(MAX_MESSAGES);
         let content = vec![Value::Blob(ContentHash::of(b"x").as_bytes().to_vec()), Value::Blob(b"x".to_vec())];
