@@ -136,19 +136,21 @@ impl Programs {
     /// Builds those that `suites` name, however long that takes.
     fn build(tree: &Path, suites: &[&str]) -> anyhow::Result<Self> {
         let wanted = |name: &str| suites.iter().any(|suite| suite.split(':').next() == Some(name));
-        let targets = TESTS.iter().filter(|(name, _)| wanted(name)).map(|(name, target)| ("--test", *name, *target));
-        let targets = targets.chain(wanted(SIMULATE).then_some(("--example", SIMULATE, SIMULATE)));
-        let targets: Vec<(&str, &str, &str)> = targets.collect();
+        let tests: Vec<(&str, &str)> = TESTS.into_iter().filter(|(name, _)| wanted(name)).collect();
         let mut programs = BTreeMap::new();
-        if !targets.is_empty() {
-            // All of the workspace in one build: with fewer packages, most crates would have other features than in the
-            // project's own build, and be built again.
+        // All of the workspace in one build: with fewer packages, most crates would have other features than in the project's
+        // own build, and be built again.
+        if !tests.is_empty() {
             let mut what = vec!["test", "--no-run", "--workspace"];
-            what.extend(targets.iter().flat_map(|(kind, _, target)| [*kind, *target]));
+            what.extend(tests.iter().flat_map(|(_, target)| ["--test", *target]));
             let built = build(tree, &what)?;
-            for (_, name, target) in targets {
+            for (name, target) in tests {
                 programs.insert(name, program(&built, target)?);
             }
+        }
+        if wanted(SIMULATE) {
+            let built = build(tree, &["build", "--workspace", "--example", SIMULATE])?;
+            programs.insert(SIMULATE, program(&built, SIMULATE)?);
         }
         let (name, target) = TEMPLATE;
         if wanted(name) {
