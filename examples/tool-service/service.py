@@ -31,7 +31,10 @@ async def main(server, project="default", channel="main"):
 
     async def serve(message):
         command = json.loads(message.data)
-        call = (await card("get", {"card_id": command["tool_call_card_id"]}))["card"]
+        call = (await card("get", {"card_id": command["tool_call_card_id"]})).get("card")
+        if call is None:
+            # The run was removed. No program waits for the result.
+            return await message.ack()
         try:
             content = {"status": "success", "result": search(call["content"]["arguments"]), "error": None}
         except Exception as error:

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream::Message;
 use baton_runtime::{Delivered, Engine, RunError};
-use baton_types::call::CallStatus;
+use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::entry::Entry;
 use baton_types::event::Refusal;
 use baton_types::id::{CallId, RunId};
+use baton_types::json::Json;
 use baton_types::principal::Principal;
 use baton_utp::exchange::DeadLetter;
 use baton_utp::id::{AgentTurnId, turn_epoch};
@@ -21,8 +22,12 @@ use crate::Bus;
 use crate::messages::{Next, Place, acknowledge, still_working};
 use crate::streams::Kept;
 
-/// Time for which a callback is looked at again whose work or card is not there.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// Time for which a callback waits for work that is not known. A command is sent after its call is stored, so such work is of no
+/// store here, or was removed.
+const PATIENCE_FOR_WORK: Duration = Duration::from_secs(10);
+
+/// Time for which a callback waits for its card.
+const PATIENCE_FOR_CARD: Duration = Duration::from_mins(2);
 
 /// Pause after which a callback is looked at again if the store is away.
 const AWAY_PAUSE: Duration = Duration::from_secs(2);
@@ -32,7 +37,7 @@ impl Bus {
     pub(crate) async fn take_callback(&self, engine: &Engine, message: &Message, place: &Place) {
         let began = Instant::now();
         loop {
-            let pause = match self.look_at(engine, message, began.elapsed() > PATIENCE).await {
+            let pause = match self.look_at(engine, message, began.elapsed()).await {
                 Ok(Next::Acknowledge) => return acknowledge(message).await,
                 Ok(Next::After(pause)) => pause,
                 Err(error) => {
@@ -46,7 +51,7 @@ impl Bus {
         }
     }
 
-    async fn look_at(&self, engine: &Engine, message: &Message, is_last: bool) -> Result<Next, RunError> {
+    async fn look_at(&self, engine: &Engine, message: &Message, waited: Duration) -> Result<Next, RunError> {
         let received = match Received::read(&message.payload) {
             Ok(received) => received,
             Err(reason) => return Ok(self.refuse(message, &reason).await),
@@ -66,9 +71,13 @@ impl Bus {
         };
         let decision = decide(&received, found.as_ref().map_or(&unknown(), |(known, ..)| known), &card);
         match (decision, found) {
-            (Decision::Apply(applied), Some((_, run, call))) => self.apply(engine, message, &run, &call, *applied, &card).await,
-            (Decision::Defer(_), _) if is_last => {
-                let reason = format!("the work, the call or the card was not there for {} s", PATIENCE.as_secs());
+            (Decision::Apply(applied), Some((_, run, call))) => self.apply(engine, &run, &call, *applied, &card).await,
+            (Decision::Defer(_), None) if waited > PATIENCE_FOR_WORK => {
+                let reason = format!("there was no such work for {} s", PATIENCE_FOR_WORK.as_secs());
+                Ok(self.refuse(message, &DeadReason { code: DeadCode::NotFound, reason }).await)
+            }
+            (Decision::Defer(_), _) if waited > PATIENCE_FOR_CARD => {
+                let reason = format!("the card was not there for {} s", PATIENCE_FOR_CARD.as_secs());
                 Ok(self.refuse(message, &DeadReason { code: DeadCode::NotFound, reason }).await)
             }
             (Decision::Defer(pause), _) => Ok(Next::After(pause)),
@@ -85,7 +94,6 @@ impl Bus {
     async fn apply(
         &self,
         engine: &Engine,
-        message: &Message,
         run: &RunId,
         call: &CallId,
         applied: Applied,
@@ -102,11 +110,16 @@ impl Bus {
             CardLookup::Found(card) => card.author_id.as_str(),
             CardLookup::Missing => "tool service",
         };
-        match engine.deliver(run, call, &Principal::program(author), delivered).await {
+        let by = Principal::program(author);
+        let mut done = engine.deliver(run, call, &by, delivered).await;
+        if let Err(RunError::Refused(Refusal::InvalidDelivery { reason, .. })) = &done {
+            // Cards never change, so no later callback could mend it. An agent can.
+            let error = CallError::new(ErrorCode::InvalidOutput, reason.as_str());
+            let failed = Delivered { status: CallStatus::Failed, output: Json::null(), error: Some(error), after: None };
+            done = engine.deliver(run, call, &by, failed).await;
+        }
+        match done {
             Ok(_) => Ok(Next::Acknowledge),
-            Err(RunError::Refused(Refusal::InvalidDelivery { reason, .. })) => {
-                Ok(self.refuse(message, &DeadReason { code: DeadCode::InvalidResult, reason }).await)
-            }
             Err(RunError::Refused(refusal)) => {
                 tracing::debug!(%run, %call, %refusal, "a callback changed nothing");
                 Ok(Next::Acknowledge)

@@ -62,6 +62,10 @@ impl Bus {
             let message = format!("project_id is {:?}; expected {:?}", card.project_id.as_str(), self.0.project.as_str());
             return Err(error(Some(ErrorCode::BAD_REQUEST), message));
         }
+        if card.card_id.named_task().is_some() {
+            let message = format!("{:?} has the form of a card of a timeline; choose another card_id", card.card_id.as_str());
+            return Err(error(Some(ErrorCode::BAD_REQUEST), message));
+        }
         let unavailable = |failed: &dyn std::fmt::Display| error(Some(ErrorCode::UPSTREAM_UNAVAILABLE), failed.to_string());
         let turn = &card.metadata.agent_turn_id;
         let run = match turn.named() {

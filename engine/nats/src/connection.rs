@@ -6,8 +6,9 @@ use std::time::Duration;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::{Client, Event, HeaderMap};
+use baton_store::Store;
 use baton_types::breadcrumb::Viewer;
-use baton_types::id::ProjectId;
+use baton_types::id::{ContentHash, ProjectId};
 use baton_types::principal::Principal;
 use baton_utp::id::{Name, ProjectName};
 use baton_utp::subject::{Address, Kind, Subject, Token};
@@ -69,6 +70,16 @@ impl Bus {
             stream.ensure(&bus.0.jetstream, &bus.0.address.project).await?;
         }
         Ok(bus)
+    }
+
+    /// Takes the project for `store`: its callbacks, cards and wake-ups. A copy of the store counts as the same one.
+    ///
+    /// # Errors
+    /// Another store has the project: it would get the results of this one's calls.
+    pub async fn claim(&self, store: &dyn Store) -> Result<(), BusError> {
+        let secret = store.secret().await.map_err(|error| BusError::Store(error.to_string()))?;
+        let name = ContentHash::of([&secret[..], b"bus"].concat().as_slice()).to_string();
+        Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, &format!("store {}", &name[..16])).await
     }
 
     /// Returns the project and the channel of this process.

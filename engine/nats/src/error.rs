@@ -22,6 +22,20 @@ pub enum BusError {
         /// The reason.
         reason: String,
     },
+    /// Another store has the project.
+    #[error(
+        "the project \"{project}\" belongs to another store on this bus; set another \"project\" in baton.json, or remove the stream \
+         {stream} if that store is gone"
+    )]
+    OtherStore {
+        /// The project.
+        project: String,
+        /// Name of the stream that has the name of the store.
+        stream: String,
+    },
+    /// The store cannot be read.
+    #[error("{0}")]
+    Store(String),
     /// The server has no JetStream, or refuses a stream.
     #[error("the NATS server cannot keep the stream {stream}: {reason}")]
     Stream {

@@ -153,14 +153,20 @@ impl Bus {
             author_id: AgentName::parse(&format!("tool.{}", served.tool)).unwrap_or_else(AgentName::engine),
             metadata: metadata.clone(),
         };
+        let failed = |message: String| card(Given::failed(ResultError::new(ErrorCode::INTERNAL_ERROR, message)).content());
         let mut kept = card(content);
         if serde_json::to_vec(&kept).map_or(true, |text| text.len() > MAX_CARD_BYTES - 1_000) {
-            let message = format!("the result is longer than a card of {MAX_CARD_BYTES} bytes");
-            kept = card(Given::failed(ResultError::new(ErrorCode::INTERNAL_ERROR, message)).content());
+            kept = failed(format!("the result is longer than a card of {MAX_CARD_BYTES} bytes"));
+        }
+        let mut reply = self.put(at(Kind::CardPut), &kept).await?;
+        if let CardPutReply::Error(error) = &reply
+            && error.code == ErrorCode::BAD_REQUEST
+        {
+            // The caller learns why, and does not wait for a result that cannot be kept.
+            kept = failed(format!("the result cannot be a card: {}", error.message));
+            reply = self.put(at(Kind::CardPut), &kept).await?;
         }
         let status = kept.result().map_or(Status::Failed, |result| result.status);
-        let reply = self.request(at(Kind::CardPut), &CardPut { card: kept }).await?;
-        let reply = CardPutReply::read(reply.to_string().as_bytes()).map_err(|error| Failed::Bus(error.to_string()))?;
         if let CardPutReply::Error(error) = reply
             && error.code.as_str() != "conflict"
         {
@@ -175,6 +181,12 @@ impl Bus {
 
     async fn refuse_command(&self, message: &Message, error: &PayloadError) -> Next {
         self.refuse(message, &DeadReason { code: DeadCode::InvalidPayload, reason: error.to_string() }).await
+    }
+
+    /// Has a card kept.
+    async fn put(&self, subject: String, card: &Card) -> Result<CardPutReply, Failed> {
+        let reply = self.request(subject, &CardPut { card: card.clone() }).await?;
+        CardPutReply::read(reply.to_string().as_bytes()).map_err(|error| Failed::Bus(error.to_string()))
     }
 
     async fn request(&self, subject: String, request: &impl Serialize) -> Result<Value, Failed> {

@@ -1,7 +1,7 @@
 //! The streams that JetStream keeps for a project, and their consumers.
 //!
-//! Each is a work queue: a message is removed as soon as one receiver has acknowledged it. A stream that was lost is made again, empty; what
-//! was in it is sent again, since the store knows which calls wait.
+//! All but the dead letters are work queues: a message is removed as soon as one receiver has acknowledged it. A stream that was lost is made
+//! again, empty. Its commands are sent again, since the store knows which calls wait; services answer them with the same callbacks.
 
 use std::time::Duration;
 
@@ -92,9 +92,7 @@ impl Kept {
     /// # Errors
     /// The server has no JetStream, or refuses the stream.
     pub(crate) async fn ensure(self, jetstream: &Context, project: &Token) -> Result<(), BusError> {
-        if jetstream.get_stream_no_info(self.name(project)).await.is_ok()
-            && jetstream.get_stream(self.name(project)).await.is_ok()
-        {
+        if jetstream.get_stream(self.name(project)).await.is_ok() {
             return Ok(());
         }
         let mut made = jetstream.create_stream(self.config(project, REPLICAS)).await.map(drop);
@@ -107,6 +105,24 @@ impl Kept {
                 Err(BusError::Stream { stream: self.name(project), reason: error.to_string() })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Writes `owner` into the description of the stream, unless another one is there.
+    ///
+    /// # Errors
+    /// Another owner is there, or the stream cannot be read.
+    pub(crate) async fn claim(self, jetstream: &Context, project: &Token, owner: &str) -> Result<(), BusError> {
+        let refused = |reason: String| BusError::Stream { stream: self.name(project), reason };
+        let stream = jetstream.get_stream(self.name(project)).await.map_err(|error| refused(error.to_string()))?;
+        let config = stream.cached_info().config.clone();
+        match config.description.as_deref() {
+            Some(present) if present == owner => Ok(()),
+            Some(_) => Err(BusError::OtherStore { project: project.to_string(), stream: self.name(project) }),
+            None => {
+                let config = Config { description: Some(owner.to_owned()), ..config };
+                jetstream.update_stream(config).await.map(drop).map_err(|error| refused(error.to_string()))
+            }
         }
     }
 

@@ -20,14 +20,13 @@ use crate::{Bus, BusError};
 const TARGET: &str = "baton";
 
 impl baton_runtime::Bus for Bus {
-    fn announce(&self, run: &RunId, wake: &str) {
-        let (bus, run, wake) = (self.clone(), run.clone(), wake.to_owned());
-        tokio::spawn(async move {
-            if let Err(reason) = bus.publish_wakeup(&run, &wake).await {
-                // A worker finds the run when it looks at the store.
-                tracing::warn!(%run, %reason, "a run was not announced");
+    fn announce(self: Arc<Self>, run: RunId, wake: String) -> BoxFuture<'static, ()> {
+        async move {
+            if let Err(reason) = self.publish_wakeup(&run, &wake).await {
+                tracing::warn!(%run, %reason, "a run was not announced; a worker finds it within ten seconds");
             }
-        });
+        }
+        .boxed()
     }
 
     fn next(self: Arc<Self>) -> BoxFuture<'static, Announced> {

@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 
 /// Distributes announcements among workers: each goes to one of them.
 pub trait Bus: Send + Sync + 'static {
-    /// Announces that a run needs an owner; returns at once. `wake` distinguishes announcements of one run: a second one with the same
+    /// Announces that a run needs an owner; returns when the announcement is stored, or was given up. `wake` distinguishes announcements of one run: a second one with the same
     /// text may be dropped.
-    fn announce(&self, run: &RunId, wake: &str);
+    fn announce(self: Arc<Self>, run: RunId, wake: String) -> BoxFuture<'static, ()>;
 
     /// Returns the next announcement. A worker asks for one when it can execute a run.
     fn next(self: Arc<Self>) -> BoxFuture<'static, Announced>;

@@ -168,7 +168,7 @@ impl Engine {
                 Delivery::Done => self.check_counted(id, &command).await.map(|()| Delivery::Done),
                 Delivery::Queued if stops_run && self.holder(id).await? == Holder::Nobody => self.carry_out(id, number).await,
                 Delivery::Queued => {
-                    self.0.announce(id, &format!("command {number}"));
+                    self.0.announce(id, format!("command {number}")).await;
                     Ok(Delivery::Queued)
                 }
                 delivery => Ok(delivery),

@@ -106,7 +106,7 @@ impl Engine {
     /// Fails like [`Engine::start`].
     pub async fn queue(&self, job: LoadedJob, options: StartOptions) -> Result<RunId, RunError> {
         let id = self.begin(job, options, Begins::Queued).await?.id;
-        self.0.announce(&id, "queued");
+        self.0.announce(&id, "queued".to_owned()).await;
         Ok(id)
     }
 

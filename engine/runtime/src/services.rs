@@ -31,6 +31,9 @@ use crate::trust::{TrustPolicy, Trusted, asked_models};
 /// Longest time for a connection where a fallback exists: the fallback is used within two seconds.
 const CONNECT_IN_TURN: Duration = Duration::from_millis(1_500);
 
+/// Longest time for the announcement of a run.
+const ANNOUNCE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Looks up a variable of the environment.
 pub(crate) type Variable = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -84,10 +87,13 @@ impl Services {
         Ok(suspended::key(secret, run, call))
     }
 
-    /// Announces that a run needs an owner.
-    pub(crate) fn announce(&self, run: &RunId, wake: &str) {
-        if let Some(bus) = &self.bus {
-            bus.announce(run, wake);
+    /// Announces that a run needs an owner. Without an answer of the bus, a worker finds the run in the store.
+    pub(crate) fn announce(&self, run: &RunId, wake: String) -> impl Future<Output = ()> + Send + 'static {
+        let announced = self.bus.clone().map(|bus| bus.announce(run.clone(), wake));
+        async move {
+            if let Some(announced) = announced {
+                let _late = tokio::time::timeout(ANNOUNCE_PATIENCE, announced).await;
+            }
         }
     }
 

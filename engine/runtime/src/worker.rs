@@ -218,6 +218,11 @@ impl Engine {
                     if outcome.is_outage() {
                         left.insert(id.clone());
                     }
+                    if bus.is_some() && matches!(outcome, Continued::Waits) {
+                        // It may continue by itself before the next look.
+                        let waiting = self.0.store.due(now, 0).await.unwrap_or_default();
+                        next_look = waiting.next.into_iter().chain([next_look]).min().unwrap_or(next_look);
+                    }
                     let pause = match &outcome {
                         // Another process was faster.
                         Continued::Failed(RunError::Held { .. }) => Some(HELD),

@@ -205,8 +205,6 @@ pub enum DeadCode {
     InvalidAfterExecution,
     /// The card is not the result of this call.
     WrongCard,
-    /// The result breaks the schema or the size limit of the tool.
-    InvalidResult,
     /// The work, the call or the card was not there for a long time.
     NotFound,
 }
@@ -220,7 +218,6 @@ impl DeadCode {
             Self::MissingToolResultCard => "missing_tool_result_card",
             Self::InvalidAfterExecution => "invalid_after_execution",
             Self::WrongCard => "wrong_tool_result_card",
-            Self::InvalidResult => "invalid_result",
             Self::NotFound => "not_found",
         }
     }

@@ -71,9 +71,7 @@ async fn a_malformed_callback_is_a_dead_letter_and_the_call_still_waits() {
     let (command, other) = (service.command().await, service.command().await);
     service.keep(&command, "good", 1).await;
     service.keep(&other, "other", 2).await;
-    let broken = json!({"card": card(&command, "broken", json!({"n": "one"}))});
-    service.ask("put", &broken).await;
-    let cases: [(&str, String, &str); 11] = [
+    let cases: [(&str, String, &str); 10] = [
         ("invalid_payload", "{".to_owned(), "JSON"),
         ("invalid_payload", "[]".to_owned(), "object"),
         ("missing_tool_call_id", callback(&command, "good", json!({"tool_call_id": null})).to_string(), "tool_call_id"),
@@ -87,7 +85,6 @@ async fn a_malformed_callback_is_a_dead_letter_and_the_call_still_waits() {
         ("invalid_payload", callback(&command, "good", json!({"status": null})).to_string(), "status"),
         ("invalid_after_execution", callback(&command, "good", json!({"after_execution": "stop"})).to_string(), "stop"),
         ("wrong_tool_result_card", callback(&command, "other", json!({})).to_string(), "tool_call_id"),
-        ("invalid_result", callback(&command, "broken", json!({})).to_string(), "n"),
         ("invalid_payload", format!("{}{{}}", callback(&command, "good", json!({}))), "JSON"),
     ];
     for (code, message, reason) in cases {
@@ -170,6 +167,7 @@ async fn the_result_the_card_and_the_callback_may_end_the_work() {
         });
         found.expect("the call has a result")
     };
+    let store = Arc::new(MemoryStore::default());
     let terminates = json!({"n": 1, "__cg_control": {"after_execution": "terminate"}});
     let suspends = json!({"n": 1, "__cg_control": {"after_execution": "suspend"}});
     for (result, by_callback, controls, expected) in [
@@ -178,7 +176,7 @@ async fn the_result_the_card_and_the_callback_may_end_the_work() {
         (json!({"n": 1}), "terminate", true, AfterExecution::Terminate),
         (terminates, "terminate", false, AfterExecution::Suspend),
     ] {
-        let on_bus = OnBus::new(&nats, Arc::new(MemoryStore::default()), &searching(1)).await;
+        let on_bus = OnBus::new(&nats, store.clone(), &searching(1)).await;
         let service = Service::connect(&nats).await;
         let handle = on_bus.start(job(json!({"controls_flow": controls}))).await;
         let command = service.command().await;
@@ -188,4 +186,18 @@ async fn the_result_the_card_and_the_callback_may_end_the_work() {
         let finished = finish(&on_bus.engine, &handle).await;
         assert_eq!(after(&finished.entries), expected, "{result} {by_callback} {controls}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_breaks_the_schema_of_the_tool_is_a_failure_of_the_call() {
+    let nats = Nats::start();
+    let on_bus = OnBus::new(&nats, Arc::new(MemoryStore::default()), &searching(1)).await;
+    let service = Service::connect(&nats).await;
+    let handle = on_bus.start(job(json!({}))).await;
+    let command = service.command().await;
+    service.ask("put", &json!({"card": card(&command, "broken", json!({"n": "one"}))})).await;
+    service.call_back(callback(&command, "broken", json!({}))).await;
+    let finished = finish(&on_bus.engine, &handle).await;
+    let error = call_error(&finished.entries, "0/1.1");
+    assert!(error.contains("\"one\" is not an integer"), "{error}");
 }

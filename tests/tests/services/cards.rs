@@ -68,6 +68,8 @@ async fn a_card_never_changes_and_belongs_to_work_of_its_project() {
     let mut unknown = card(&command, "two", json!({"n": 1}));
     unknown["metadata"]["agent_turn_id"] = json!("nothing/0");
     assert_eq!(put(unknown).await["error"]["code"], "not_found");
+    let of_timeline = command["tool_call_card_id"].as_str().unwrap();
+    assert_eq!(put(card(&command, of_timeline, json!({"n": 1}))).await["error"]["code"], "bad_request");
     for request in [json!({}), json!({"card_id": 7})] {
         assert_eq!(service.ask("get", &request).await["error"]["code"], "bad_request");
     }

@@ -171,3 +171,14 @@ async fn a_tool_of_another_project_is_refused_at_the_start() {
     let refused = refused.expect("the subject is of another project").to_string();
     assert!(refused.contains("tool search") && refused.contains("\"other\"") && refused.contains("\"acme\""), "{refused}");
 }
+
+#[tokio::test]
+async fn a_project_on_a_bus_belongs_to_one_store() {
+    let nats = Nats::start();
+    let bus = Bus::connect(&nats.address(), &Credentials::default(), address()).await.unwrap();
+    let [first, second] = [(); 2].map(|()| MemoryStore::default());
+    bus.claim(&first).await.unwrap();
+    bus.claim(&first).await.unwrap();
+    let refused = bus.claim(&second).await.unwrap_err().to_string();
+    assert!(refused.contains("\"acme\" belongs to another store"), "{refused}");
+}

@@ -80,6 +80,7 @@ impl OnBus {
 
     async fn with(nats: &Nats, store: Arc<dyn Store>, model: &Arc<dyn Model>, clock: Arc<dyn Clock>) -> Self {
         let bus = Bus::connect(&nats.address(), &Credentials::default(), address()).await.unwrap();
+        bus.claim(&*store).await.unwrap();
         let on_bus = Self::without_callbacks(store, model, clock, Arc::new(bus.clone()));
         let (engine, stop) = (on_bus.engine.clone(), on_bus.stop.clone());
         tokio::spawn(async move { bus.serve(&engine, &stop).await });

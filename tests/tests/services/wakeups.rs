@@ -34,8 +34,9 @@ impl Channel {
 }
 
 impl Bus for Channel {
-    fn announce(&self, run: &RunId, wake: &str) {
+    fn announce(self: Arc<Self>, run: RunId, wake: String) -> BoxFuture<'static, ()> {
         self.announced.lock().unwrap().push(format!("{run} {wake}"));
+        Box::pin(async {})
     }
 
     fn next(self: Arc<Self>) -> BoxFuture<'static, Announced> {

@@ -1,12 +1,14 @@
 //! The connection of a command to a bus.
 
 use baton_nats::address::Credentials;
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use baton_nats::{Bus, BusError};
 use baton_runtime::{Engine, EngineBuilder};
 use baton_utp::subject::Address;
 use tokio_util::sync::CancellationToken;
+use tracing::Level;
 
 use crate::app::engine::run_failure;
 use crate::exit::Failure;
@@ -26,9 +28,14 @@ pub(crate) fn address(place: &Place) -> Result<Address, Failure> {
     Address::parse(project, channel).ok_or_else(|| Failure::Engine(format!("{project}.{channel} cannot be part of a subject")))
 }
 
-/// Connects to the bus, if there is one.
+/// Connects to the bus, if there is one. From then on, warnings are printed: those about lost connections and refused messages have no
+/// other way to a person.
 pub(crate) async fn connect(place: &Place) -> Result<Option<Bus>, Failure> {
     let Some(server) = place.bus() else { return Ok(None) };
+    let warnings = tracing_subscriber::fmt().with_max_level(Level::WARN).with_writer(std::io::stderr).with_target(false);
+    let warnings = warnings.without_time().with_ansi(std::io::stderr().is_terminal());
+    // A program that embeds the command line may have its own.
+    let _present = warnings.try_init();
     let credentials = Credentials::named_by(|name| std::env::var(name).ok()).map_err(failure)?;
     Bus::connect(server, &credentials, address(place)?).await.map(Some).map_err(failure)
 }
@@ -39,6 +46,7 @@ pub(crate) async fn build(builder: EngineBuilder, place: &Place) -> Result<Engin
     let Some(bus) = connect(place).await? else { return builder.build().map_err(run_failure) };
     let shared = Arc::new(bus.clone());
     let engine = builder.tool_services(shared.clone()).bus(shared).build().map_err(run_failure)?;
+    bus.claim(&**engine.store()).await.map_err(failure)?;
     let serving = engine.clone();
     // What it does when the process ends is done again by another one.
     tokio::spawn(async move { bus.serve(&serving, &CancellationToken::new()).await });
@@ -48,7 +56,7 @@ pub(crate) async fn build(builder: EngineBuilder, place: &Place) -> Result<Engin
 /// Returns the error of a bus as a failure of the command.
 pub(crate) fn failure(error: BusError) -> Failure {
     match error {
-        BusError::Unreachable { .. } | BusError::Stream { .. } => Failure::Unavailable(error.to_string()),
-        BusError::Address(_) | BusError::Credentials { .. } => Failure::Usage(error.to_string()),
+        BusError::Unreachable { .. } | BusError::Stream { .. } | BusError::Store(_) => Failure::Unavailable(error.to_string()),
+        BusError::Address(_) | BusError::Credentials { .. } | BusError::OtherStore { .. } => Failure::Usage(error.to_string()),
     }
 }

@@ -107,7 +107,7 @@ authorization { users = [
       publish: ["cg.v1r3.default.>", "$JS.API.>", "$JS.ACK.>", "_INBOX.>"]
       subscribe: ["cg.v1r3.default.*.cmd.sys.card.*", "_INBOX.>"] } }
   { user: service, password: s, permissions: {
-      publish: ["cg.v1r3.default.*.cmd.sys.>", "$JS.API.>", "$JS.ACK.>"]
+      publish: ["cg.v1r3.default.*.cmd.sys.>", "cg.v1r3.default.*.evt.sys.dead_letter", "$JS.API.>", "$JS.ACK.>"]
       subscribe: ["_INBOX.>"] } }
 ] }
 "#;

@@ -504,7 +504,7 @@ impl Actor {
         let is_due = batch.wakes.is_some_and(|wakes| wakes <= self.last);
         self.shared.store.append(batch).await?;
         if is_due {
-            self.shared.announce(&self.id, &format!("released {}", self.epoch));
+            self.shared.announce(&self.id, format!("released {}", self.epoch)).await;
         }
         Ok(())
     }
