@@ -48,15 +48,11 @@ impl Kept {
             Self::Wakeups => "wakeups",
             Self::DeadLetters => "dead-letters",
         };
-        let mut name = "baton-".to_owned();
-        for character in project.as_str().chars() {
-            if character.is_ascii_alphanumeric() || character == '-' {
-                name.push(character);
-            } else {
-                name.push_str(&format!("_{:x}", u32::from(character)));
-            }
-        }
-        format!("{name}-{kind}")
+        let is_plain = |character: char| character.is_ascii_alphanumeric() || character == '-';
+        let spelled =
+            |character| if is_plain(character) { character.to_string() } else { format!("_{:x}", u32::from(character)) };
+        let project: String = project.as_str().chars().map(spelled).collect();
+        format!("baton-{project}-{kind}")
     }
 
     /// Returns the subjects of its messages.

@@ -183,7 +183,7 @@ impl EngineBuilder {
             models: self.models,
             providers: Providers::default().with_cassettes(self.cassettes),
             price_table: self.price_table,
-            tool_services: self.tool_services,
+            dispatcher: self.tool_services,
             bus: self.bus,
             functions,
             transcript_bytes: self.transcript_bytes,

@@ -171,7 +171,7 @@ impl Engine {
                     self.0.announce(id, format!("command {number}")).await;
                     Ok(Delivery::Queued)
                 }
-                delivery => Ok(delivery),
+                Delivery::Sent => Ok(Delivery::Sent),
             },
         }
     }

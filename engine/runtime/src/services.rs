@@ -63,7 +63,7 @@ pub(crate) struct Services {
     /// Prices that replace the engine's own table.
     pub(crate) price_table: Option<PriceTable>,
     /// Sends calls to tool services.
-    pub(crate) tool_services: Option<Arc<dyn ToolServices>>,
+    pub(crate) dispatcher: Option<Arc<dyn ToolServices>>,
     /// Announces runs that need an owner to workers.
     pub(crate) bus: Option<Arc<dyn Bus>>,
     /// Ordered by id.
@@ -116,7 +116,7 @@ impl Services {
         }
         let served = configs.agents.values().flat_map(|agent| agent.tools.values());
         let served: BTreeMap<&ToolId, &ServiceSpec> = served.filter_map(|tool| Some((&tool.id, tool.service()?))).collect();
-        let Some(services) = &self.tool_services else {
+        let Some(services) = &self.dispatcher else {
             let unserved: Vec<ToolId> = served.into_keys().cloned().collect();
             return if unserved.is_empty() { Ok(()) } else { Err(RunError::NoServices(unserved)) };
         };

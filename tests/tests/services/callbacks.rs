@@ -30,7 +30,7 @@ async fn callbacks_in_any_number_and_order_have_one_effect() {
     const CALLS: i64 = 40;
     let nats = Nats::start();
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(SqliteStore::open(&folder.path().join("baton.db")).unwrap());
+    let store = Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap());
     let on_bus = OnBus::new(&nats, store, &searching(CALLS)).await;
     let service = Service::connect(&nats).await;
     let mut handles = Vec::new();

@@ -102,7 +102,7 @@ async fn no_run_is_lost_while_the_server_is_killed_and_loses_its_data() {
     const RUNS: usize = 12;
     let nats = Arc::new(Nats::start());
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(SqliteStore::open(&folder.path().join("baton.db")).unwrap());
+    let store = Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap());
     let clock = Arc::new(Minutes::default());
     let on_bus = OnBus::with(&nats, store.clone(), &searching(3), clock.clone()).await;
     let (engine, stop) = (on_bus.engine.clone(), on_bus.stop.clone());

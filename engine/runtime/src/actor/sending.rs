@@ -65,7 +65,7 @@ fn repetition_after(since: Timestamp, after: Timestamp) -> Timestamp {
 impl Actor {
     /// Sends the commands of the calls that `entries`, which are durable, suspend.
     pub(super) async fn send_commands(&mut self, entries: &[Arc<Recorded>]) {
-        if self.shared.tool_services.is_none() {
+        if self.shared.dispatcher.is_none() {
             return;
         }
         let mut commands = Vec::new();
@@ -76,7 +76,7 @@ impl Actor {
             self.sending.next = Some(self.sending.next.map_or(again, |next| next.min(again)));
             commands.push(command);
         }
-        send(self.shared.tool_services.clone(), self.id.clone(), commands).await;
+        send(self.shared.dispatcher.clone(), self.id.clone(), commands).await;
     }
 
     /// Sends again the commands whose moment has come.
@@ -98,7 +98,7 @@ impl Actor {
             next = Some(next.map_or(again, |next: Timestamp| next.min(again)));
         }
         self.sending.next = next;
-        send(self.shared.tool_services.clone(), self.id.clone(), commands).await;
+        send(self.shared.dispatcher.clone(), self.id.clone(), commands).await;
     }
 
     /// Returns the command of a suspended call, if it is one of a tool service.

@@ -110,7 +110,7 @@ impl Services {
             begun,
             recording,
             outages: Outages::default(),
-            sending: Sending::new(last, is_behind, self.tool_services.is_some()),
+            sending: Sending::new(last, is_behind, self.dispatcher.is_some()),
         };
         tokio::spawn(actor.run().instrument(span));
         handle
