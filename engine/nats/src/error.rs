@@ -37,7 +37,7 @@ pub enum BusError {
     #[error("{0}")]
     Store(String),
     /// The server has no JetStream, or refuses a stream.
-    #[error("the NATS server cannot keep the stream {stream}: {reason}")]
+    #[error("the stream {stream} of the NATS server cannot be used: {reason}")]
     Stream {
         /// Name of the stream.
         stream: String,
