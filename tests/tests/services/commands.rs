@@ -60,8 +60,10 @@ async fn the_next_owner_of_a_run_sends_the_commands_that_the_former_one_may_not_
     assert!(service.commands_within(1, Duration::from_millis(300)).await.is_empty());
     // It takes the run from a process that did not release it.
     let handle = next.engine.resume(lost.id()).await.unwrap();
-    for command in service.commands_within(3, super::PATIENCE).await {
-        answer(&service, &command).await;
+    let commands = service.commands_within(3, super::PATIENCE).await;
+    assert_eq!(commands.len(), 3, "the commands of all calls that wait");
+    for command in &commands {
+        answer(&service, command).await;
     }
     let finished = finish(&next.engine, &handle).await;
     assert_eq!((finished.status, results(&finished.entries)), ("success", 3));
