@@ -72,8 +72,11 @@ impl Bus {
                 }
             });
         };
-        tracker.close();
-        tracker.wait().await;
+        // Where the connection was lost, long work must not keep new messages waiting.
+        if stop.is_cancelled() {
+            tracker.close();
+            tracker.wait().await;
+        }
         ended
     }
 }

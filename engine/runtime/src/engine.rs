@@ -299,7 +299,7 @@ impl Engine {
     /// Checks that a job may run here: the program has its functions, tool services can be reached, and the policy trusts it.
     ///
     /// # Errors
-    /// What [`Engine::start`] would refuse.
+    /// The error with which [`Engine::start`] would refuse the job.
     pub fn check(&self, job: &LoadedJob) -> Result<(), RunError> {
         self.0.check_functions(&job.configs)?;
         self.0.trusted(&job.configs, job.folder.as_deref(), None).map(drop)

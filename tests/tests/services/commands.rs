@@ -127,7 +127,7 @@ async fn no_run_is_lost_while_the_server_is_killed_and_loses_its_data() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     failing.await.unwrap();
-    // What was in the streams is sent again when minutes have passed.
+    // Commands that the streams have lost are sent again after some minutes.
     let began = std::time::Instant::now();
     for run in &runs {
         while store.run(run).await.unwrap().unwrap().status != "completed" {

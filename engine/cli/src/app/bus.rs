@@ -48,7 +48,7 @@ pub(crate) async fn build(builder: EngineBuilder, place: &Place) -> Result<Engin
     let engine = builder.tool_services(shared.clone()).bus(shared).build().map_err(run_failure)?;
     bus.claim(&**engine.store()).await.map_err(failure)?;
     let serving = engine.clone();
-    // What it does when the process ends is done again by another one.
+    // If the process ends in the middle of a message, another process gets that message again.
     tokio::spawn(async move { bus.serve(&serving, &CancellationToken::new()).await });
     Ok(engine)
 }

@@ -40,7 +40,7 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trust: bool, place
     let store = place.open_store()?;
     let engine = builder(&store, place.kept_in(), place, Manner::of(trust))?.model(scratch::CALLER, caller());
     let engine = engine.build().map_err(run_failure)?;
-    // What needs trust is asked for now, and not at the first call.
+    // The person is asked for trust now, and not at the first call.
     for tool in &served {
         engine.check(&tool.job).map_err(run_failure)?;
     }
