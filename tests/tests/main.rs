@@ -9,6 +9,7 @@ mod budgets;
 mod configs;
 mod configurations;
 mod control;
+mod delegation;
 mod discovery;
 mod early_calls;
 mod examples;

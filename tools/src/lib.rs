@@ -6,6 +6,7 @@
 //!
 //! * `breadcrumbs`: `breadcrumb-create`, `breadcrumb-update`, `breadcrumb-context-merge`, `breadcrumb-search`, `breadcrumb-approve`, `scheduler`
 //! * [`data`]: `query_data`, `draw_chart`, `ask_data`
+//! * `delegation`: `delegate_async`, `launch_principal`, `ask_expert`, `fork_join`, `provision_agent`
 //! * `files`: `write_file`, `edit_file_block`, `list_files`, `search_documents`, `load_to_context`
 //! * `flow`: `workflow`, `map`, `run_program`, `run_own_program`
 //! * `memory`: `recall_memory`
@@ -28,6 +29,7 @@
 
 mod breadcrumbs;
 pub mod data;
+mod delegation;
 mod files;
 mod flow;
 mod memory;

@@ -122,17 +122,12 @@ impl Run {
         }
     }
 
-    /// Checks that a delegation waits if code makes it, and that it continues a task that has ended, which `caller` delegated with
-    /// the same tool.
-    pub(super) fn check_delegation(
-        &self,
-        caller: TaskIndex,
-        tool: &Tool,
-        asked: &ModelCall,
-        is_inner: bool,
-    ) -> Result<(), CallError> {
-        if is_inner && tool.is_background(&asked.input) {
-            return Err(CallError::new(ErrorCode::InvalidInput, "code waits for its calls: leave \"wait\" out"));
+    /// Checks that a delegation waits if a program makes it, and that it continues a task that has ended, which `caller` delegated
+    /// with the same tool.
+    pub(super) fn check_delegation(&self, caller: TaskIndex, tool: &Tool, asked: &ModelCall) -> Result<(), CallError> {
+        // A program reads no reports.
+        if tool.is_background(&asked.input) && self.agent_of(caller).program.is_some() {
+            return Err(CallError::new(ErrorCode::InvalidInput, "a program waits for its calls: leave \"wait\" out"));
         }
         let Some(continued) = tool.continued_task(&asked.input) else { return Ok(()) };
         let may = |task: &&Task| !task.is_live() && task.kind == TaskKind::Delegation && task.tool.as_ref() == Some(&tool.id);

@@ -3,6 +3,7 @@
 //! A callback that a worker has taken and not acknowledged comes again, to any worker. So a death between the delivery and the
 //! acknowledgement repeats the callback, and the second one finds that the call has its result.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::Message;
@@ -163,8 +164,15 @@ impl Bus {
             }
         }
         let Some(tool) = tool else { return Ok(None) };
-        let configs = engine.pinned_configs(&engine.started(&run).await?).await?;
-        let Some(tool) = configs.tools.get(&tool) else { return Ok(None) };
+        let started = engine.pinned_configs(&engine.started(&run).await?).await?;
+        let tool = match started.tools.get(&tool) {
+            Some(of_start) => Arc::clone(of_start),
+            // The run has adopted other configs since.
+            None => match engine.state(&run).await?.configs().tools.get(&tool) {
+                Some(adopted) => Arc::clone(adopted),
+                None => return Ok(None),
+            },
+        };
         let known = Known {
             turn,
             agent_turn_id: AgentTurnId::of(&run, &call.task()),

@@ -1,9 +1,10 @@
 //! The connection of a process that executes runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_nats::jetstream::Context;
+use async_nats::jetstream::consumer::{Consumer, pull};
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::{Client, Event, HeaderMap};
 use baton_store::Store;
@@ -34,6 +35,8 @@ pub(crate) struct Connected {
     pub(crate) project: ProjectName,
     /// The reader and author of the cards in the store.
     pub(crate) keeper: Viewer,
+    /// The store that has the project, once this process has taken it. A stream that is made again gets this name.
+    owner: OnceLock<String>,
 }
 
 impl Bus {
@@ -65,9 +68,10 @@ impl Bus {
         let jetstream = async_nats::jetstream::new(client.clone());
         let project = ProjectName::parse(address.project.as_str());
         let project = project.ok_or_else(|| BusError::Address(format!("{} is too long for a project", address.project)))?;
-        let bus = Self(Arc::new(Connected { client, jetstream, keeper: keeper(&address.project), address, project }));
+        let keeper = keeper(&address.project);
+        let bus = Self(Arc::new(Connected { client, jetstream, keeper, address, project, owner: OnceLock::new() }));
         for stream in Kept::ALL {
-            stream.ensure(&bus.0.jetstream, &bus.0.address.project).await?;
+            bus.ensure(stream).await?;
         }
         Ok(bus)
     }
@@ -79,7 +83,8 @@ impl Bus {
     pub async fn claim(&self, store: &dyn Store) -> Result<(), BusError> {
         let secret = store.secret().await.map_err(|error| BusError::Store(error.to_string()))?;
         let name = ContentHash::of([&secret[..], b"bus"].concat().as_slice()).to_string();
-        Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, &format!("store {}", &name[..16])).await
+        let owner = self.0.owner.get_or_init(|| format!("store {}", &name[..16]));
+        Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, owner).await
     }
 
     /// Returns the project and the channel of this process.
@@ -94,6 +99,17 @@ impl Bus {
 }
 
 impl Bus {
+    /// Makes a stream if it is not there.
+    async fn ensure(&self, kept: Kept) -> Result<(), BusError> {
+        kept.ensure(&self.0.jetstream, &self.0.address.project, self.0.owner.get().map(String::as_str)).await
+    }
+
+    /// Returns the durable consumer `name` of a stream, which all processes of that name share.
+    pub(crate) async fn consumer(&self, kept: Kept, name: &str, filter: &str) -> Result<Consumer<pull::Config>, BusError> {
+        self.ensure(kept).await?;
+        kept.consumer(&self.0.jetstream, &self.0.address.project, name, filter).await
+    }
+
     /// Publishes a message, and waits until its stream has it. A stream that the server has lost is made again. The server drops a
     /// second message with the same id within two minutes.
     pub(crate) async fn publish(
@@ -114,8 +130,7 @@ impl Bus {
         };
         match send().await {
             Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
-                let made = kept.ensure(&self.0.jetstream, &self.0.address.project).await;
-                made.map_err(|error| error.to_string())?;
+                self.ensure(kept).await.map_err(|error| error.to_string())?;
                 send().await.map_err(|error| error.to_string())
             }
             sent => sent.map_err(|error| error.to_string()),

@@ -48,7 +48,7 @@ impl Bus {
     ) -> Result<(), BusError> {
         let project = &self.0.address.project;
         let lost = |reason: String| BusError::Stream { stream: kept.name(project), reason };
-        let consumer = kept.consumer(&self.0.jetstream, project, name, subject).await?;
+        let consumer = self.consumer(kept, name, subject).await?;
         let messages = consumer.stream().max_messages_per_batch(AT_ONCE).heartbeat(HEARTBEAT).expires(EXPIRES).messages().await;
         let mut messages = messages.map_err(|error| lost(error.to_string()))?;
         let (places, tracker) = (Arc::new(Semaphore::new(AT_ONCE)), TaskTracker::new());

@@ -66,10 +66,11 @@ impl Kept {
         vec![family.in_project(project)]
     }
 
-    fn config(self, project: &Token, replicas: usize) -> Config {
+    fn config(self, project: &Token, replicas: usize, owner: Option<&str>) -> Config {
         let is_queue = self != Self::DeadLetters;
         Config {
             name: self.name(project),
+            description: owner.filter(|_| self == Self::Callbacks).map(str::to_owned),
             subjects: self.subjects(project),
             retention: if is_queue { RetentionPolicy::WorkQueue } else { RetentionPolicy::Limits },
             discard: if is_queue { DiscardPolicy::New } else { DiscardPolicy::Old },
@@ -83,17 +84,17 @@ impl Kept {
         }
     }
 
-    /// Makes the stream if it is not there. One that is there stays as it is.
+    /// Makes the stream if it is not there, for the store `owner` if that is known. One that is there stays as it is.
     ///
     /// # Errors
     /// The server has no JetStream, or refuses the stream.
-    pub(crate) async fn ensure(self, jetstream: &Context, project: &Token) -> Result<(), BusError> {
+    pub(crate) async fn ensure(self, jetstream: &Context, project: &Token, owner: Option<&str>) -> Result<(), BusError> {
         if jetstream.get_stream(self.name(project)).await.is_ok() {
             return Ok(());
         }
-        let mut made = jetstream.create_stream(self.config(project, REPLICAS)).await.map(drop);
+        let mut made = jetstream.create_stream(self.config(project, REPLICAS, owner)).await.map(drop);
         if matches!(&made, Err(error) if is_single(error.kind())) {
-            made = jetstream.create_stream(self.config(project, 1)).await.map(drop);
+            made = jetstream.create_stream(self.config(project, 1, owner)).await.map(drop);
         }
         match made {
             // Another process may have made it meanwhile.
@@ -122,7 +123,7 @@ impl Kept {
         }
     }
 
-    /// Returns the durable consumer `name` of the stream, which all processes of that name share.
+    /// Returns the durable consumer `name` of the stream.
     pub(crate) async fn consumer(
         self,
         jetstream: &Context,
@@ -130,7 +131,6 @@ impl Kept {
         name: &str,
         filter: &str,
     ) -> Result<Consumer<pull::Config>, BusError> {
-        self.ensure(jetstream, project).await?;
         let refused = |reason: String| BusError::Stream { stream: self.name(project), reason };
         let stream = jetstream.get_stream(self.name(project)).await.map_err(|error| refused(error.to_string()))?;
         let config = pull::Config {

@@ -58,7 +58,7 @@ impl Bus {
     async fn next_wakeup(&self) -> Result<Option<Announced>, BusError> {
         let (kept, project) = (Kept::Wakeups, &self.0.address.project);
         let lost = |reason: String| BusError::Stream { stream: kept.name(project), reason };
-        let consumer = kept.consumer(&self.0.jetstream, project, WORKERS, &Family::Wakeup.in_project(project)).await?;
+        let consumer = self.consumer(kept, WORKERS, &Family::Wakeup.in_project(project)).await?;
         let batch = consumer.batch().max_messages(1).expires(EXPIRES).messages().await;
         let mut batch = batch.map_err(|error| lost(error.to_string()))?;
         // A server that was killed does not end the request.

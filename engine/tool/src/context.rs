@@ -332,7 +332,7 @@ impl ToolContext {
         self.host.check_ahead(calls).await
     }
 
-    /// Returns earlier calls of the logging tool `tool`, oldest first.
+    /// Returns earlier calls of the tool `tool`, oldest first.
     pub async fn recall(&self, tool: &str, scope: RecallScope) -> Result<Vec<RecalledCall>, ToolError> {
         self.host.recall(tool, scope).await
     }

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_types::call::{CallResult, ModelCall};
+use baton_types::call::{CallResult, CallStatus, ModelCall};
 use baton_types::document::Content;
-use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::id::{CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 
@@ -40,7 +40,7 @@ pub trait ToolHost: Send + Sync {
     fn progress(&self, message: &str);
     /// Returns the secret of that name, if the tool's config names it and it is set.
     fn secret(&self, name: &str) -> Option<String>;
-    /// Returns earlier calls of a tool that only logs its input, oldest first.
+    /// Returns earlier calls of a tool, oldest first.
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>>;
     /// Returns the tool's settings: an object.
     fn settings(&self) -> Json;
@@ -77,21 +77,25 @@ pub trait ToolHost: Send + Sync {
 /// Scope of recalled calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecallScope {
-    /// Calls of the calling task.
+    /// Calls of the calling task that were accepted and have a result.
     Task,
-    /// Calls of the calling agent in every run of its job, or of its project if that shares its memory.
+    /// Calls of the calling agent in every run of its job, or of its project if that shares its memory. The tool only logs its input.
     Agent,
 }
 
-/// An earlier call of a tool that only logs its input.
+/// An earlier call of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecalledCall {
     /// The run it was made in.
     pub run: RunId,
     /// The task that made it.
     pub task: TaskId,
+    /// The call.
+    pub call: CallId,
     /// When.
     pub at: Timestamp,
     /// Its input.
     pub input: Json,
+    /// Its status.
+    pub status: CallStatus,
 }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use baton_types::call::{CallResult, ModelCall};
+use baton_types::call::{CallResult, CallStatus, ModelCall};
 use baton_types::document::{Content, DocumentVersion, Documents};
 use baton_types::id::{AgentId, CallId, ContentHash, RunId, TaskId};
 use baton_types::json::Json;
@@ -97,9 +97,16 @@ impl TestContext {
         self
     }
 
-    /// Adds an earlier call of the logging tool `tool`, one second after the one before. Calls of the task are also
-    /// calls of the agent.
-    pub fn with_recalled(mut self, tool: &str, scope: RecallScope, input: impl Into<Json>) -> Self {
+    /// Adds an earlier call of the tool `tool` that succeeded, one second and one turn after the one before. Calls of the task
+    /// are also calls of the agent.
+    pub fn with_recalled(self, tool: &str, scope: RecallScope, input: impl Into<Json>) -> Self {
+        let turn = u32::try_from(self.host.recalled.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let call = self.caller.task.call(turn, 1);
+        self.with_recalled_call(tool, scope, call, input)
+    }
+
+    /// Does the same for the call `call`.
+    pub fn with_recalled_call(mut self, tool: &str, scope: RecallScope, call: CallId, input: impl Into<Json>) -> Self {
         let task = match scope {
             RecallScope::Task => self.caller.task.clone(),
             RecallScope::Agent => TaskId::new("0/1.1"),
@@ -109,7 +116,11 @@ impl TestContext {
             RecallScope::Agent => RunId::new("earlier"),
         };
         let at = START.plus(Duration::from_secs(self.host.recalled.len() as u64));
-        self.host.recalled.push((tool.to_owned(), scope, RecalledCall { run, task, at, input: input.into() }));
+        self.host.recalled.push((
+            tool.to_owned(),
+            scope,
+            RecalledCall { run, task, call, at, input: input.into(), status: CallStatus::Success },
+        ));
         self
     }
 

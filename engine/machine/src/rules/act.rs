@@ -53,7 +53,7 @@ fn begin(draft: &mut Draft<'_>, call: CallAt) -> Result<Option<Step>, CallError>
     draft.run.check_creation(call.task, &tool, 0)?;
     // A person may have approved it with another input.
     let open = draft.call(call);
-    draft.run.check_delegation(call.task, &tool, &open.asked, open.is_inner())?;
+    draft.run.check_delegation(call.task, &tool, &open.asked)?;
     let documents = draft.run.pin(&input)?;
     if let Some(approver) = draft.approver(call, &tool) {
         return Ok(Some(Step::AskApproval(NeededApproval { call, approver, documents, creating: 0 })));

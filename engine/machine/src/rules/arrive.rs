@@ -104,7 +104,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     }
     if row.creates_task {
         draft.run.check_creation(call.task, tool, creating)?;
-        draft.run.check_delegation(call.task, tool, asked, outer.is_some())?;
+        draft.run.check_delegation(call.task, tool, asked)?;
         if tool.agent.is_none() {
             check_question(draft.run.configs(), &input)?;
         }

@@ -389,18 +389,33 @@ fn a_crash_loses_no_background_task_and_no_result() {
 }
 
 #[test]
-fn code_waits_for_its_delegations() {
-    let job = job([agent("root", "flow route_to_worker"), agent("worker", "")])
-        .tools([function("flow").effect(EffectClass::Pure).calls(&["*"]), ToolDraft::route("worker").in_background()]);
-    let mut sim = Sim::new(&job)
-        .agent("root", [turn([call("flow", "a")]), turn([handoff("done")])])
-        .agent("worker", [turn([handoff("found")])])
-        .holding("flow")
-        .start();
-    sim.makes("0/1.1", "1", begin("a")).unwrap();
-    assert_eq!(sim.refusal("0/1.1:1").message, "code waits for its calls: leave \"wait\" out");
-    sim.release("flow");
-    sim.assert_over();
+fn code_may_delegate_in_the_background_and_a_program_waits() {
+    for is_program in [false, true] {
+        let root = agent("root", "flow route_to_worker");
+        let root = if is_program { root.works_by_program() } else { root };
+        let job = job([root, agent("worker", "work")]).tools([
+            function("flow").effect(EffectClass::Pure).calls(&["*"]),
+            function("work").effect(EffectClass::Pure),
+            ToolDraft::route("worker").in_background(),
+        ]);
+        let mut sim = Sim::new(&job)
+            .agent("root", [turn([call("flow", "a")]), says("wait"), turn([handoff("done")])])
+            .agent("worker", [turn([call("work", "b")]), turn([handoff("found")])])
+            .holding("flow")
+            .holding("work")
+            .start();
+        sim.makes("0/1.1", "1", begin("a")).unwrap();
+        if is_program {
+            assert_eq!(sim.refusal("0/1.1:1").message, "a program waits for its calls: leave \"wait\" out");
+            continue;
+        }
+        assert_eq!(sim.given_to_code(), [("0/1.1:1", CallStatus::Success)], "the code has the id at once");
+        sim.release("flow");
+        assert!(sim.task("0/1.1:1").ended.is_none(), "the task outlives the call that began it");
+        sim.release("work");
+        assert_eq!(told(&sim), [("0/1.1:1".to_owned(), json!("found"))]);
+        sim.assert_over();
+    }
 }
 
 #[test]

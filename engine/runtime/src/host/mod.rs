@@ -17,7 +17,7 @@ use baton_tool::{
     Arrange, BoxFuture, BreadcrumbAsk, BreadcrumbReply, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, RunProgram,
     RunScope, ToolError, ToolHost,
 };
-use baton_types::call::{CallResult, ModelCall};
+use baton_types::call::{CallResult, CallStatus, ModelCall};
 use baton_types::config::{Configs, Executor, Tool};
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded};
@@ -161,7 +161,14 @@ impl ToolHost for Host {
             let recalled = match scope {
                 RecallScope::Agent => {
                     let calls = self.shared.store.recall(&self.memory, &self.caller.agent, &tool, RECALLED_CALLS).await;
-                    let recalled = |(run, LoggedCall { task, at, input, .. })| RecalledCall { run, task, at, input };
+                    let recalled = |(run, LoggedCall { task, call, at, input, .. })| RecalledCall {
+                        run,
+                        task,
+                        call,
+                        at,
+                        input,
+                        status: CallStatus::Success,
+                    };
                     calls.map(|calls| calls.into_iter().map(recalled).collect())
                 }
                 RecallScope::Task => {
@@ -248,8 +255,10 @@ impl Host {
                     recalled.push(RecalledCall {
                         run: self.caller.run.clone(),
                         task: entry.task.clone(),
+                        call: entry.call.clone(),
                         at: recorded.at,
                         input,
+                        status: entry.result.status,
                     });
                 }
                 _ => {}
