@@ -35,7 +35,7 @@ pub(crate) struct Connected {
     pub(crate) project: ProjectName,
     /// The reader and author of the cards in the store.
     pub(crate) keeper: Viewer,
-    /// The store that has the project, once this process has taken it. A stream that is made again gets this name.
+    /// The store that has the project, once this process has taken it for that store.
     owner: OnceLock<String>,
 }
 
@@ -83,8 +83,10 @@ impl Bus {
     pub async fn claim(&self, store: &dyn Store) -> Result<(), BusError> {
         let secret = store.secret().await.map_err(|error| BusError::Store(error.to_string()))?;
         let name = ContentHash::of([&secret[..], b"bus"].concat().as_slice()).to_string();
-        let owner = self.0.owner.get_or_init(|| format!("store {}", &name[..16]));
-        Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, owner).await
+        let owner = format!("store {}", &name[..16]);
+        Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, &owner).await?;
+        self.0.owner.get_or_init(|| owner);
+        Ok(())
     }
 
     /// Returns the project and the channel of this process.
@@ -99,9 +101,14 @@ impl Bus {
 }
 
 impl Bus {
-    /// Makes a stream if it is not there.
+    /// Makes a stream if it is not there. One that was lost gets the name of its store again.
     async fn ensure(&self, kept: Kept) -> Result<(), BusError> {
-        kept.ensure(&self.0.jetstream, &self.0.address.project, self.0.owner.get().map(String::as_str)).await
+        let (jetstream, project) = (&self.0.jetstream, &self.0.address.project);
+        kept.ensure(jetstream, project).await?;
+        match self.0.owner.get() {
+            Some(owner) if kept == Kept::Callbacks => kept.claim(jetstream, project, owner).await,
+            _ => Ok(()),
+        }
     }
 
     /// Returns the durable consumer `name` of a stream, which all processes of that name share.

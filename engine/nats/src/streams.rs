@@ -66,11 +66,10 @@ impl Kept {
         vec![family.in_project(project)]
     }
 
-    fn config(self, project: &Token, replicas: usize, owner: Option<&str>) -> Config {
+    fn config(self, project: &Token, replicas: usize) -> Config {
         let is_queue = self != Self::DeadLetters;
         Config {
             name: self.name(project),
-            description: owner.filter(|_| self == Self::Callbacks).map(str::to_owned),
             subjects: self.subjects(project),
             retention: if is_queue { RetentionPolicy::WorkQueue } else { RetentionPolicy::Limits },
             discard: if is_queue { DiscardPolicy::New } else { DiscardPolicy::Old },
@@ -84,17 +83,17 @@ impl Kept {
         }
     }
 
-    /// Makes the stream if it is not there, for the store `owner` if that is known. One that is there stays as it is.
+    /// Makes the stream if it is not there. One that is there stays as it is.
     ///
     /// # Errors
     /// The server has no JetStream, or refuses the stream.
-    pub(crate) async fn ensure(self, jetstream: &Context, project: &Token, owner: Option<&str>) -> Result<(), BusError> {
+    pub(crate) async fn ensure(self, jetstream: &Context, project: &Token) -> Result<(), BusError> {
         if jetstream.get_stream(self.name(project)).await.is_ok() {
             return Ok(());
         }
-        let mut made = jetstream.create_stream(self.config(project, REPLICAS, owner)).await.map(drop);
+        let mut made = jetstream.create_stream(self.config(project, REPLICAS)).await.map(drop);
         if matches!(&made, Err(error) if is_single(error.kind())) {
-            made = jetstream.create_stream(self.config(project, 1, owner)).await.map(drop);
+            made = jetstream.create_stream(self.config(project, 1)).await.map(drop);
         }
         match made {
             // Another process may have made it meanwhile.

@@ -26,19 +26,19 @@ impl Numbers {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callbacks_in_any_number_and_order_have_one_effect() {
-    const RUNS: usize = 5;
     const CALLS: i64 = 40;
+    let runs = std::env::var("BATON_CALLBACK_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5);
     let nats = Nats::start();
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap());
     let on_bus = OnBus::new(&nats, store, &searching(CALLS)).await;
     let service = Service::connect(&nats).await;
     let mut handles = Vec::new();
-    for _ in 0..RUNS {
+    for _ in 0..runs {
         handles.push(on_bus.start(job(json!({}))).await);
     }
     let (mut numbers, mut callbacks) = (Numbers(19), Vec::new());
-    for _ in 0..RUNS * CALLS as usize {
+    for _ in 0..runs * CALLS as usize {
         let command = service.command().await;
         let id = |part: &str| format!("{part}:{}:{}", command["agent_turn_id"], command["tool_call_id"]);
         service.keep(&command, &id("first"), 1).await;

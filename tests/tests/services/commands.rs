@@ -184,3 +184,26 @@ async fn a_project_on_a_bus_belongs_to_one_store() {
     let refused = bus.claim(&second).await.unwrap_err().to_string();
     assert!(refused.contains("\"acme\" belongs to another store"), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_belongs_to_its_store_after_the_server_has_lost_everything() {
+    let nats = Nats::start();
+    let _on_bus = OnBus::new(&nats, Arc::new(MemoryStore::default()), &searching(1)).await;
+    nats.kill();
+    nats.forget_everything();
+    nats.start_again();
+    // The process of the first store connects again and makes its stream.
+    let client = async_nats::connect(nats.address()).await.unwrap();
+    let jetstream = async_nats::jetstream::new(client);
+    for waited in 0.. {
+        let stream = jetstream.get_stream("baton-acme-callbacks").await;
+        if stream.is_ok_and(|stream| stream.cached_info().config.description.is_some()) {
+            break;
+        }
+        assert!(waited < 300, "the stream has no store");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let other = Bus::connect(&nats.address(), &Credentials::default(), address()).await.unwrap();
+    let refused = other.claim(&MemoryStore::default()).await.unwrap_err().to_string();
+    assert!(refused.contains("\"acme\" belongs to another store"), "{refused}");
+}

@@ -10,7 +10,6 @@ mod job;
 mod measurement;
 mod tools;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::ensure;
@@ -35,10 +34,13 @@ struct Arguments {
     store: Kept,
     /// Measures nothing, but makes the store that `resume` or `suspended` opens.
     #[arg(long, hide = true)]
-    make: Option<PathBuf>,
+    make: Option<String>,
     /// Measures nothing, but delivers results to the store that `suspended` has opened.
     #[arg(long, hide = true)]
-    deliver: Option<PathBuf>,
+    deliver: Option<String>,
+    /// Address of an empty database, for `--store postgres`.
+    #[arg(long, required_if_eq("store", "postgres"))]
+    database: Option<String>,
 }
 
 /// The benchmark jobs.
@@ -83,6 +85,8 @@ enum Kept {
     Memory,
     /// In the `SQLite` store.
     Sqlite,
+    /// In the database that `--database` names.
+    Postgres,
 }
 
 fn main() -> ExitCode {
@@ -102,9 +106,9 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<Measurement> {
-    let Arguments { workload, n, conc, store, .. } = *arguments;
+    let Arguments { workload, n, conc, store, ref database, .. } = *arguments;
     ensure!(n > 0 && conc > 0, "a measurement needs at least one of everything");
-    let mut measurement = engine::measure(workload, n, conc, store)?;
+    let mut measurement = engine::measure(workload, n, conc, store, database.as_deref())?;
     measurement.name("subject", "engine");
     measurement.name("workload", format!("{workload:?}").to_lowercase());
     measurement.name("store", format!("{store:?}").to_lowercase());

@@ -79,7 +79,11 @@ impl PostgresStore {
     /// Connects like [`PostgresStore::connect`], but makes no tables: returns `None` if there are none.
     pub async fn connect_existing(address: &str) -> Result<Option<Self>, StoreError> {
         let store = Self::reach(address).await?;
-        Ok(schema::version(&store.pool).await?.map(|_| store))
+        if schema::found(&store.pool).await?.is_none() {
+            return Ok(None);
+        }
+        schema::prepare(&store.pool).await?;
+        Ok(Some(store))
     }
 
     /// Whether `text` is the address of a database, as opposed to the path of a file.

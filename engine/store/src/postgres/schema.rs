@@ -11,10 +11,16 @@ use super::{breadcrumbs, random};
 use crate::StoreError;
 
 /// The version of the tables that this program reads and writes.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 
-/// The tables, in the order in which they are made.
-const TABLES: [&str; 2] = [include_str!("schema.sql"), breadcrumbs::TABLES];
+/// The version whose tables are the same, without the functions.
+const WITHOUT_FUNCTIONS: u32 = 1;
+
+/// The tables, in the order in which they are made, and the functions.
+const TABLES: [&str; 3] = [include_str!("schema.sql"), breadcrumbs::TABLES, FUNCTIONS];
+
+/// The functions that statements call.
+const FUNCTIONS: &str = include_str!("functions.sql");
 
 /// The oldest server that has what the tables need.
 const OLDEST_SERVER: i32 = 130_000;
@@ -22,45 +28,46 @@ const OLDEST_SERVER: i32 = 130_000;
 /// The lock under which tables are made: the first eight bytes of "baton".
 const LOCK: i64 = 0x6261_746f_6e00_0000;
 
-/// Makes the tables if there are none; of several processes, one does it.
+/// Makes the tables if there are none, or what an older version lacks; of several processes, one does it.
 ///
 /// Fails with [`StoreError::NewerFormat`] or [`StoreError::OlderFormat`] if another version of the program made them.
 pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
-    if version(pool).await?.is_some() {
+    if found(pool).await? == Some(FORMAT_VERSION) {
         return Ok(());
     }
     pool.transaction(|transaction| async move {
         transaction.execute_typed("SELECT pg_advisory_xact_lock($1)", values![LOCK]).await?;
-        if !is_there(&transaction).await? {
-            make(&transaction).await?;
+        match version_in(&transaction).await? {
+            None => make(&transaction).await?,
+            Some(WITHOUT_FUNCTIONS) => {
+                transaction.batch_execute(FUNCTIONS).await?;
+                transaction.execute_typed("UPDATE baton.format SET version = $1", values![FORMAT_VERSION as i32]).await?;
+            }
+            Some(_) => {}
         }
         Ok(())
     })
     .await?;
-    version(pool).await.map(drop)
+    let (found, known, path) = (found(pool).await?.unwrap_or_default(), FORMAT_VERSION, pool.address().shown().into());
+    match found.cmp(&known) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(StoreError::NewerFormat { path, found, known }),
+        std::cmp::Ordering::Less => Err(StoreError::OlderFormat { path, found, known }),
+    }
 }
 
-/// Returns the version of the tables; `None` if there are none. Fails with [`StoreError::NewerFormat`] or [`StoreError::OlderFormat`].
-pub(super) async fn version(pool: &Pool) -> Result<Option<u32>, StoreError> {
-    let is_there =
-        pool.read(|client| async move { Ok(client.query_typed_one(IS_THERE, &[]).await?.try_get::<_, bool>(0)?) }).await?;
-    if !is_there {
+/// Returns the version of the tables, known or not; `None` if there are none.
+pub(super) async fn found(pool: &Pool) -> Result<Option<u32>, StoreError> {
+    pool.read(|client| async move { version_in(&client).await }).await
+}
+
+async fn version_in(client: &Client) -> Result<Option<u32>, StoreError> {
+    let is_there = client.query_typed_one("SELECT to_regclass('baton.format') IS NOT NULL", &[]).await?;
+    if !is_there.try_get::<_, bool>(0)? {
         return Ok(None);
     }
-    let version = "SELECT version FROM baton.format";
-    let found = pool.read(|client| async move { Ok(client.query_typed_one(version, &[]).await?.try_get::<_, i32>(0)?) }).await?;
-    let (found, known, path) = (found as u32, FORMAT_VERSION, || pool.address().shown().into());
-    match found.cmp(&known) {
-        std::cmp::Ordering::Equal => Ok(Some(found)),
-        std::cmp::Ordering::Greater => Err(StoreError::NewerFormat { path: path(), found, known }),
-        std::cmp::Ordering::Less => Err(StoreError::OlderFormat { path: path(), found, known }),
-    }
-}
-
-const IS_THERE: &str = "SELECT to_regclass('baton.format') IS NOT NULL";
-
-async fn is_there(transaction: &Client) -> Result<bool, StoreError> {
-    Ok(transaction.query_typed_one(IS_THERE, &[]).await?.try_get(0)?)
+    let version = client.query_typed_one("SELECT version FROM baton.format", &[]).await?;
+    Ok(Some(version.try_get::<_, i32>(0)? as u32))
 }
 
 async fn make(transaction: &Client) -> Result<(), StoreError> {

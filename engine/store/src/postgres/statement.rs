@@ -147,13 +147,21 @@ impl<'a> Parts<'a> {
         !self.large.is_empty()
     }
 
-    fn add_to(&'a self, statement: &mut Statement<'a>) {
-        if !self.hashes.is_empty() {
-            let insert =
-                "INSERT INTO baton.contents (hash, bytes) SELECT g.hash, g.bytes FROM hit, unnest(?, ?) AS g (hash, bytes)
-                          ON CONFLICT (hash) DO NOTHING";
-            statement.add("stored", insert, values![self.hashes, self.contents]);
-        }
+    /// Returns the rows of entries and their places, as the last parameters of `baton.append`.
+    pub(super) fn rows(&'a self) -> [Parameter<'a>; 7] {
+        [
+            parameter(&self.firsts),
+            parameter(&self.lasts),
+            parameter(&self.checksums),
+            parameter(&self.links),
+            parameter(&self.texts),
+            parameter(&self.tasks),
+            parameter(&self.places),
+        ]
+    }
+
+    /// Adds the rows of entries and their places to a statement whose first part does not write them.
+    pub(super) fn add_rows(&'a self, statement: &mut Statement<'a>) {
         if !self.firsts.is_empty() {
             let insert = "INSERT INTO baton.entries (run, first, last, checksum, link, entries)
                           SELECT hit.run, g.* FROM hit, unnest(?, ?, ?, ?, ?) AS g";
@@ -162,6 +170,15 @@ impl<'a> Parts<'a> {
         if !self.tasks.is_empty() {
             let insert = "INSERT INTO baton.places (run, task, last) SELECT hit.run, g.* FROM hit, unnest(?, ?) AS g";
             statement.add("placed", insert, values![self.tasks, self.places]);
+        }
+    }
+
+    fn add_to(&'a self, statement: &mut Statement<'a>) {
+        if !self.hashes.is_empty() {
+            let insert =
+                "INSERT INTO baton.contents (hash, bytes) SELECT g.hash, g.bytes FROM hit, unnest(?, ?) AS g (hash, bytes)
+                          ON CONFLICT (hash) DO NOTHING";
+            statement.add("stored", insert, values![self.hashes, self.contents]);
         }
         if !self.consumed.is_empty() {
             let delete = "DELETE FROM baton.commands USING hit WHERE commands.run = hit.run AND commands.command = ANY (?)";

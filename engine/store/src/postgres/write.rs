@@ -100,14 +100,14 @@ async fn write_batch(
     let parts = &Parts::of(batch, rows, before);
     pool.commit(parts.has_large(), |client| async move {
         let mut statement = Statement::new(
-            "UPDATE baton.runs SET last_seq = $4, link = $5, updated = coalesce($6, updated), status = coalesce($7, status),
-                 owner = CASE WHEN $8 THEN NULL ELSE owner END
-             WHERE id = $1 AND epoch = $2 AND last_seq = $3 AND link = $9 RETURNING run",
+            "SELECT run FROM baton.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) AS run
+             WHERE run IS NOT NULL",
         );
         let (updated, status) = summary(batch);
         let (id, epoch, expected) = (batch.run.as_str(), to_sql(batch.epoch), to_sql(batch.expected_seq));
         let (last, link, before) = (to_sql(batch.last_seq()), &link.as_bytes()[..], &before.as_bytes()[..]);
         statement.bind(values![id, epoch, expected, last, link, updated, status, batch.releases, before]);
+        statement.bind(&parts.rows());
         statement.run(&client, parts).await
     })
     .await
@@ -133,6 +133,7 @@ pub(super) async fn begin(pool: &Pool, links: &Links, run: &NewRun, owner: &str,
         let (past_seq, last, bytes) = (to_sql(run.past_seq()), to_sql(batch.last_seq()), &link.as_bytes()[..]);
         let owner = (!batch.releases).then_some(owner);
         statement.bind(values![id, job, created, past, past_seq, last, bytes, updated, status, STATUS_CREATED, owner]);
+        parts.add_rows(&mut statement);
         if !statement.run(&client, &parts).await? {
             return Err(StoreError::RunExists(run.id.clone()));
         }

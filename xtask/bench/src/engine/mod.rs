@@ -6,7 +6,6 @@ mod place;
 mod resume;
 mod suspended;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +27,13 @@ use crate::measurement::{Mark, Measurement, Stopwatch, takes_mark, tenths};
 use crate::{Kept, Workload, calls, contents, job};
 
 /// Measures `workload` on the engine.
-pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
+pub(crate) fn measure(
+    workload: Workload,
+    n: usize,
+    conc: usize,
+    kept: Kept,
+    database: Option<&str>,
+) -> anyhow::Result<Measurement> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match workload {
@@ -41,8 +46,8 @@ pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> 
             }
             Workload::Children => children::measure(n, kept).await,
             Workload::Suspended => {
-                ensure!(kept == Kept::Sqlite, "only a store on disk has runs that several processes reach");
-                suspended::measure(n, conc).await
+                ensure!(kept != Kept::Memory, "only a store on disk has runs that several processes reach");
+                suspended::measure(n, conc, database).await
             }
         }
     })
@@ -54,15 +59,15 @@ fn engine(place: &Place, model: impl Fn(&ModelRequest) -> ModelTurn + Send + Syn
 }
 
 /// Makes the store that `workload` opens; see [`resume::make`] and [`suspended::make`].
-pub(crate) fn make(workload: Workload, n: usize, conc: usize, path: &Path) -> anyhow::Result<()> {
+pub(crate) fn make(workload: Workload, n: usize, conc: usize, address: &str) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        if workload == Workload::Suspended { suspended::make(n, conc, path).await } else { resume::make(n, path).await }
+        if workload == Workload::Suspended { suspended::make(n, conc, address).await } else { resume::make(n, address).await }
     })
 }
 
-/// Delivers results to the store at `path`; see [`suspended::deliver`].
-pub(crate) fn deliver(path: &Path) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(suspended::deliver(path))
+/// Delivers results to the store at `address`; see [`suspended::deliver`].
+pub(crate) fn deliver(address: &str) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(suspended::deliver(address))
 }
 
 async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {

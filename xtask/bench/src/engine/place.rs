@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use async_trait::async_trait;
 use baton_store::{
-    Batch, Breadcrumbs, Collected, Due, LoggedCall, MemoryStore, NewRun, Retention, RunRecord, SqliteStore, Store, StoreError,
-    Verification,
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, MemoryStore, NewRun, PostgresStore, Retention, RunRecord, SqliteStore, Store,
+    StoreError, Verification,
 };
 use baton_types::document::Content;
 use baton_types::entry::Recorded;
@@ -36,14 +37,22 @@ impl Place {
             Kept::Memory => Ok(Self { store: Arc::new(MemoryStore::keeping(ENDED_RUNS)), sqlite: None, _folder: None }),
             Kept::Sqlite => {
                 let folder = tempfile::tempdir()?;
-                let place = Self::at(&folder.path().join("bench.db"))?;
+                let place = Self::of_file(&folder.path().join("bench.db"))?;
                 Ok(Self { _folder: Some(folder), ..place })
             }
+            Kept::Postgres => bail!("only suspended calls are measured on PostgreSQL"),
         }
     }
 
-    /// Returns the store in the file at `path`, which stays.
-    pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
+    /// Returns the store in the file or the database at `address`, which stays.
+    pub(super) async fn at(address: &str) -> anyhow::Result<Self> {
+        if !PostgresStore::is_address(address) {
+            return Self::of_file(Path::new(address));
+        }
+        Ok(Self { store: Arc::new(PostgresStore::connect(address).await?), sqlite: None, _folder: None })
+    }
+
+    fn of_file(path: &Path) -> anyhow::Result<Self> {
         let sqlite = Arc::new(SqliteStore::open(path)?);
         Ok(Self { store: Arc::clone(&sqlite) as Arc<dyn Store>, sqlite: Some(sqlite), _folder: None })
     }

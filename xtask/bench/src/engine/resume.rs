@@ -1,7 +1,6 @@
 //! A run that another process left unfinished, continued.
 
 use std::future::pending;
-use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -45,7 +44,7 @@ pub(super) async fn measure(n: usize) -> anyhow::Result<Measurement> {
         asked.lock().expect("no holder of the lock panics").get_or_insert_with(|| watch.stop(0, 1));
         Ok(ModelTurn::text("done"))
     });
-    let place = Place::at(&file)?;
+    let place = Place::at(&file.display().to_string()).await?;
     let engine = Engine::builder()
         .trust(baton_runtime::TrustEverything)
         .store(Arc::clone(&place.store))
@@ -76,10 +75,10 @@ impl Model for Stalling {
     }
 }
 
-/// Makes a store at `path` with a run of at least `n` entries that stopped in the middle.
+/// Makes a store at `address` with a run of at least `n` entries that stopped in the middle.
 ///
 /// It is driven in memory and written down in large commits: the same entries as turn by turn, in less time.
-pub(super) async fn make(n: usize, path: &Path) -> anyhow::Result<()> {
+pub(super) async fn make(n: usize, address: &str) -> anyhow::Result<()> {
     let watched = Watched::new(Arc::new(MemoryStore::new()));
     let stalled = Arc::new(Notify::new());
     let model = Stalling { watched: Arc::clone(&watched), entries: n as u64, stalled: Arc::clone(&stalled) };
@@ -95,7 +94,7 @@ pub(super) async fn make(n: usize, path: &Path) -> anyhow::Result<()> {
 
     let run = handle.id().clone();
     let record = watched.run(&run).await?.context("the run is unknown")?;
-    let place = Place::at(path)?;
+    let place = Place::at(address).await?;
     place.store.create(NewRun { id: run.clone(), job: record.job, at: record.created, past: None, trigger: None }).await?;
     let epoch = place.store.take_over(&run, "bench", 0).await?;
     let mut written = 0;

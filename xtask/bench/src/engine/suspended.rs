@@ -1,7 +1,6 @@
 //! Suspended calls of many runs in one store: what the worker of them holds, and how soon it takes a delivery.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,14 +31,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Longest time until all deliveries are in their runs.
 const LONGEST: Duration = Duration::from_mins(2);
 
-/// Measures the worker of `runs` runs with `n` suspended calls together. Other processes make the store and deliver.
-pub(super) async fn measure(n: usize, runs: usize) -> anyhow::Result<Measurement> {
+/// Measures the worker of `runs` runs with `n` suspended calls together, in a file or in `database`. Other processes make the store and deliver.
+pub(super) async fn measure(n: usize, runs: usize, database: Option<&str>) -> anyhow::Result<Measurement> {
     let folder = tempfile::tempdir()?;
-    let file = folder.path().join("bench.db");
-    in_another_process(n, runs, "--make", &file).await?;
+    let address = database.map_or_else(|| folder.path().join("bench.db").display().to_string(), str::to_owned);
+    in_another_process(n, runs, "--make", &address).await?;
 
     let watch = Stopwatch::start();
-    let place = Place::at(&file)?;
+    let place = Place::at(&address).await?;
     let engine = engine(&place, 0)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = tokio::spawn({
@@ -60,7 +59,7 @@ pub(super) async fn measure(n: usize, runs: usize) -> anyhow::Result<Measurement
     let idle = cpu_seconds() - idle;
     let at_rest = rss_bytes();
 
-    let sent = in_another_process(n, runs, "--deliver", &file).await?;
+    let sent = in_another_process(n, runs, "--deliver", &address).await?;
     let mut waits = taken(&place, &sent).await?;
     drop(stop);
     worker.await??;
@@ -75,9 +74,9 @@ pub(super) async fn measure(n: usize, runs: usize) -> anyhow::Result<Measurement
 }
 
 /// Starts this program for `step` and returns what it prints.
-async fn in_another_process(n: usize, runs: usize, step: &str, file: &Path) -> anyhow::Result<String> {
+async fn in_another_process(n: usize, runs: usize, step: &str, address: &str) -> anyhow::Result<String> {
     let mut other = Command::new(std::env::current_exe()?);
-    other.args(["suspended", "--store", "sqlite", "--n", &n.to_string(), "--conc", &runs.to_string(), step]).arg(file);
+    other.args(["suspended", "--store", "sqlite", "--n", &n.to_string(), "--conc", &runs.to_string(), step, address]);
     let output = other.stderr(Stdio::inherit()).output().await?;
     ensure!(output.status.success(), "{step} failed");
     Ok(String::from_utf8(output.stdout)?)
@@ -126,9 +125,9 @@ async fn finished_at(place: &Place, run: &RunId, call: &CallId) -> anyhow::Resul
     }
 }
 
-/// Makes a store in `file` with `n` suspended calls in `runs` runs that no process continues.
-pub(super) async fn make(n: usize, runs: usize, file: &Path) -> anyhow::Result<()> {
-    let place = Place::at(file)?;
+/// Makes a store at `address` with `n` suspended calls in `runs` runs that no process continues.
+pub(super) async fn make(n: usize, runs: usize, address: &str) -> anyhow::Result<()> {
+    let place = Place::at(address).await?;
     let engine = engine(&place, n / runs)?;
     let job = job::load(Workload::Suspended, n)?;
     for _ in 0..runs {
@@ -140,8 +139,8 @@ pub(super) async fn make(n: usize, runs: usize, file: &Path) -> anyhow::Result<(
 }
 
 /// Delivers the result of one call in each of up to [`DELIVERIES`] runs, and prints run, call and moment of each.
-pub(super) async fn deliver(file: &Path) -> anyhow::Result<()> {
-    let place = Place::at(file)?;
+pub(super) async fn deliver(address: &str) -> anyhow::Result<()> {
+    let place = Place::at(address).await?;
     let engine = engine(&place, 0)?;
     let call = CallId::from("0/1.1");
     for record in place.store.runs().await?.into_iter().take(DELIVERIES) {
