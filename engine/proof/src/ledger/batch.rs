@@ -73,6 +73,7 @@ impl Ledger {
         }
         let takeover = self.last_crash;
         let in_doubt = book.has_code()
+            && !self.quarantined
             && book.started.is_some_and(|(at, _)| at < takeover)
             && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);
         let begun = book.started.is_some_and(|(_, tool_type)| tool_type.behavior().creates_task);
