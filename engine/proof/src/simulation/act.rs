@@ -102,7 +102,7 @@ impl World {
             return self.fail(index, true);
         }
         self.owners[index].has_begun = true;
-        self.send_commands(index, &batch);
+        self.send_commands(index, &batch.entries);
         let seq = self.store.last_seq();
         if (seq <= EACH_BATCH || seq.is_multiple_of(CHECKPOINT)) && !self.is_the_fold(index) {
             self.broken(Invariant::StateIsTheFold, "the state differs from the fold of the timeline".to_owned());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use baton_machine::CallStage;
 use baton_types::call::{CallError, CallStatus, ErrorCode};
-use baton_types::entry::Entry;
+use baton_types::entry::{Entry, Recorded};
 use baton_types::event::{Event, Outcome, Refusal};
 use baton_types::id::{CallId, ContentHash, RunId};
 use baton_types::principal::Principal;
@@ -23,7 +23,6 @@ use serde_json::json;
 use super::bus::Content;
 use super::faults::Fault;
 use super::owner::repetition_after;
-use super::store::Batch;
 use super::world::{RUN, World};
 use crate::finding::Invariant;
 use crate::random::Random;
@@ -35,9 +34,9 @@ const SERVICE: &str = "service";
 pub(super) type Cards = BTreeMap<CallId, Card>;
 
 impl World {
-    /// Sends the commands of the calls that a durable batch suspends.
-    pub(super) fn send_commands(&mut self, index: usize, batch: &Batch) {
-        for recorded in &batch.entries {
+    /// Sends the commands of the calls that `entries`, which are durable, suspend.
+    pub(super) fn send_commands(&mut self, index: usize, entries: &[Recorded]) {
+        for recorded in entries {
             let Entry::CallSuspended(suspended) = &recorded.entry else { continue };
             let again = repetition_after(recorded.at, recorded.at);
             let next = &mut self.owners[index].sending.next;

@@ -188,11 +188,11 @@ impl World {
             let is_own = |owner| owner == id && attempt.takes == Takes::Left && !attempt.is_raced;
             let lives = |owner: u64| attempt.is_raced || owner == id || self.store.is_alive(owner);
             if record.owner.is_some_and(|owner| !is_own(owner) && lives(owner)) {
-                worker.attempt = None;
+                (worker.attempt, worker.is_busy) = (None, false);
                 worker.next_look = now.plus(HELD);
-            } else {
-                attempt.read = Some((record, now));
+                return self.acknowledge_wake_up(index);
             }
+            attempt.read = Some((record, now));
             return;
         };
         let takes = attempt.takes;
@@ -295,11 +295,12 @@ impl World {
 
     /// Acknowledges the wake-up that a worker has taken.
     fn acknowledge_wake_up(&mut self, index: usize) {
-        let worker = &mut self.workers[index];
-        let Some(Announced { message, epoch }) = worker.announced.take() else { return };
+        let worker = self.workers[index].id;
+        let Some(Announced { message, epoch }) = self.workers[index].announced.take() else { return };
         let has_owner = self.store.record().owner.is_some_and(|owner| self.store.is_alive(owner));
         // A process that executes the run may have lost it and not know.
-        let is_settled = worker.is_busy || self.store.epoch() > epoch || has_owner || !self.store.is_due(self.now);
+        let executes = self.owners.iter().any(|owner| owner.worker == worker);
+        let is_settled = executes || self.store.epoch() > epoch || has_owner || !self.store.is_due(self.now);
         if !is_settled {
             let what = "a wake-up is acknowledged, and the run that it announced has no owner".to_owned();
             self.broken(Invariant::AcknowledgedIsDurable, what);

@@ -238,13 +238,14 @@ impl World {
         }
         let has_owner = self.store.record().owner.is_some_and(|owner| self.store.is_alive(owner));
         let Some(owner) = self.current() else {
-            return if has_owner || self.store.is_due(self.now) {
-                self.let_time_pass()
+            if has_owner || self.store.is_due(self.now) {
+                self.let_time_pass();
             } else if self.store.wakes().is_none() {
-                self.resume_by_person()
+                self.resume_by_person();
             } else {
-                self.act_as_person()
-            };
+                self.act_as_person();
+            }
+            return;
         };
         if owner.run.totals().paused {
             return self.send_command(Event::UnpauseRequested { by: Principal::person("ada") });
