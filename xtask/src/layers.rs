@@ -30,7 +30,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("baton-store", &["baton-types", "baton-files", "baton-breadcrumb"]),
     ("baton-config", &["baton-types", "baton-template", "baton-program", "baton-schema", "baton-tool", "baton-utp"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
-    ("baton-proof", &["baton-types", "baton-machine", "baton-schema", "baton-config"]),
+    ("baton-proof", &["baton-types", "baton-machine", "baton-schema", "baton-config", "baton-utp"]),
     (
         "baton-runtime",
         &[

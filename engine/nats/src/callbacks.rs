@@ -3,19 +3,18 @@
 //! A callback that a worker has taken and not acknowledged comes again, to any worker. So a death between the delivery and the
 //! acknowledgement repeats the callback, and the second one finds that the call has its result.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::Message;
 use baton_runtime::{Delivered, Engine, RunError};
 use baton_types::call::{CallError, CallStatus, ErrorCode};
+use baton_types::config::Configs;
 use baton_types::entry::Entry;
 use baton_types::event::Refusal;
 use baton_types::id::{CallId, RunId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 use baton_utp::exchange::DeadLetter;
-use baton_utp::id::{AgentTurnId, turn_epoch};
 use baton_utp::resume::{Applied, CallState, CardLookup, DeadCode, DeadReason, Decision, Known, Received, TurnState, decide};
 use baton_utp::subject::Kind;
 
@@ -146,41 +145,15 @@ impl Bus {
     /// Returns what the timeline knows about the call of a callback; `None` if it has no such call.
     async fn known(&self, engine: &Engine, received: &Received) -> Result<Option<(Known, RunId, CallId)>, RunError> {
         let Some(((run, _), call)) = received.agent_turn_id.named().zip(received.tool_call_id.named()) else { return Ok(None) };
-        let Some(record) = engine.store().run(&run).await? else { return Ok(None) };
-        let (mut tool, mut turn, mut state) = (None, TurnState::Running, CallState::Unknown);
-        for recorded in self.entries(engine, &run, &call.task(), record.last_seq).await? {
-            match &recorded.entry {
-                Entry::CallStarted(started) if started.call == call => tool = Some(started.tool.clone()),
-                Entry::CallSuspended(suspended) if suspended.call == call => {
-                    (turn, state) = (TurnState::Suspended, CallState::Waiting);
-                }
-                Entry::CallFinished(finished) if finished.call == call => {
-                    let is_late = finished.result.status == CallStatus::Timeout && finished.delivered_by.is_none();
-                    (turn, state) = (TurnState::Suspended, if is_late { CallState::Expired } else { CallState::Applied });
-                }
-                Entry::TaskEnded(ended) if ended.task == call.task() => turn = TurnState::Ended,
-                Entry::SubtreeClosed(closed) if closed.tasks.contains(&call.task()) => turn = TurnState::Ended,
-                _ => {}
-            }
+        let Some(record) = engine.store().run(&run).await?.filter(|record| record.last_seq > 0) else { return Ok(None) };
+        let entries = self.entries(engine, &run, &call.task(), record.last_seq).await?;
+        let of = |configs: &Configs| Known::of(&run, &call, entries.iter().map(|recorded| &recorded.entry), configs);
+        let mut known = of(&*engine.pinned_configs(&engine.started(&run).await?).await?);
+        let is_call = |entry: &Entry| matches!(entry, Entry::CallStarted(started) if started.call == call);
+        if known.is_none() && entries.iter().any(|recorded| is_call(&recorded.entry)) {
+            // The tool came with configs that the run has adopted since.
+            known = of(engine.state(&run).await?.configs());
         }
-        let Some(tool) = tool else { return Ok(None) };
-        let started = engine.pinned_configs(&engine.started(&run).await?).await?;
-        let tool = match started.tools.get(&tool) {
-            Some(of_start) => Arc::clone(of_start),
-            // The run has adopted other configs since.
-            None => match engine.state(&run).await?.configs().tools.get(&tool) {
-                Some(adopted) => Arc::clone(adopted),
-                None => return Ok(None),
-            },
-        };
-        let known = Known {
-            turn,
-            agent_turn_id: AgentTurnId::of(&run, &call.task()),
-            turn_epoch: turn_epoch(&call),
-            call: state,
-            command_after: tool.after_by_default(),
-            controls_flow: tool.controls_flow,
-        };
-        Ok(Some((known, run, call)))
+        Ok(known.map(|known| (known, run, call)))
     }
 }

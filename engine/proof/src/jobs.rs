@@ -9,7 +9,7 @@ use baton_types::call::AfterExecution;
 use baton_types::config::{
     Accept, Acceptor, Agent, AgentProgram, Approver, Arguments, CalleeContext, Catalog, Configs, Configuration,
     DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Invocation, Job, Join, MasterRule, Modalities, ModelSpec,
-    OnFailure, OnText, OnUnknownOutcome, OpenTasks, ProvidedModel, Summary, TaskAction, Tool,
+    OnFailure, OnText, OnUnknownOutcome, OpenTasks, ProvidedModel, ServiceSpec, Summary, TaskAction, Tool,
 };
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
@@ -76,6 +76,7 @@ pub struct ToolDraft {
     describes_tools: bool,
     manages_tasks: Option<TaskAction>,
     suspends: bool,
+    is_served: bool,
     suspend_timeout: Option<Duration>,
     arguments: Arguments,
     calls: Vec<String>,
@@ -239,6 +240,7 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
         describes_tools: false,
         manages_tasks: None,
         suspends: false,
+        is_served: false,
         suspend_timeout: None,
         arguments: Arguments::default(),
         calls: Vec::new(),
@@ -323,6 +325,12 @@ impl ToolDraft {
         self
     }
 
+    /// Lets a tool service execute its calls.
+    pub fn served(mut self) -> Self {
+        (self.suspends, self.is_served) = (true, true);
+        self
+    }
+
     /// Ends its suspended calls after `time`.
     pub fn suspended_for(mut self, time: Duration) -> Self {
         self.suspend_timeout = Some(time);
@@ -385,6 +393,14 @@ impl ToolDraft {
         draft
     }
 
+    fn executor(&self) -> Executor {
+        if self.is_served {
+            let target_subject = format!("cg.v1r3.default.main.cmd.tool.{}", self.id);
+            return Executor::Service(ServiceSpec { target_subject });
+        }
+        Executor::Exec(ExecSpec { command: vec![self.id.clone()], env: Vec::new(), files: BTreeMap::new(), above: 0 })
+    }
+
     fn build(&self) -> Arc<Tool> {
         let id = ToolId::from(self.id.as_str());
         let input = baton_schema::compile(&self.input).expect("the input schema of a test compiles");
@@ -427,9 +443,7 @@ impl ToolDraft {
             approval: self.approval,
             on_unknown_outcome: self.on_unknown_outcome,
             changes: None,
-            executor: self.tool_type.behavior().runs_code.then(|| {
-                Executor::Exec(ExecSpec { command: vec![self.id.clone()], env: Vec::new(), files: BTreeMap::new(), above: 0 })
-            }),
+            executor: self.tool_type.behavior().runs_code.then(|| self.executor()),
             examples: Vec::new(),
             category: None,
             tags: Vec::new(),

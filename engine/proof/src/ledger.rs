@@ -58,6 +58,8 @@ pub struct Ledger {
     follow_up: Option<String>,
     /// Whether a person paused the run.
     pub paused: bool,
+    /// Whether the run is quarantined: calls in progress keep their places until the end of the pause.
+    pub quarantined: bool,
     /// Owners that died since a turn or a call last ended, counted from entries.
     pub deaths: u32,
     /// The settled usage of all model requests.
@@ -383,6 +385,7 @@ impl Ledger {
             root: TaskId::root(),
             follow_up: None,
             paused: false,
+            quarantined: false,
             deaths: 0,
             settled: Usage::default(),
             settled_cost: 0,

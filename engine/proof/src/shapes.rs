@@ -23,7 +23,7 @@ use crate::script::{
 const PATHS: [&str; 4] = ["a.md", "b.csv", "c.json", "missing.md"];
 const APPROVERS: [Approver; 2] = [Approver::Master, Approver::Person];
 /// The tools of the jobs.
-pub const TOOLS: [&str; 8] = ["work", "look", "once", "save", "jot", "plan", "errand", "last"];
+pub const TOOLS: [&str; 9] = ["work", "look", "once", "save", "jot", "plan", "errand", "hire", "last"];
 
 /// The tools that manage tasks.
 const MANAGING: [(&str, TaskAction); 4] = [
@@ -188,6 +188,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
     let fallbacks: &[&str] = if random.once_in(2) { &["second", "third"] } else { &[] };
     let limits =
         if generous { Limits { turns: Some(80), depth: Some(4), live_tasks: Some(24), ..Limits::default() } } else { limits };
+    let hire = hire(random);
     let judge = function(JUDGE).effect(*random.pick(&JUDGES)).suspending();
     job(drafts)
         .tools(random_routes(random, agents))
@@ -199,6 +200,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
             note("jot"),
             perhaps_approved(random, function("plan").effect(EffectClass::Pure).calls(&["*", "once"])),
             perhaps_asked(random, function("errand").effect(EffectClass::AtMostOnce).calls(&["*", "work"])),
+            hire,
             function("last").after(AfterExecution::Terminate),
             perhaps_asked(random, judge),
         ])
@@ -223,6 +225,13 @@ fn price() -> Price {
         output_tokens: None,
         is_estimate: false,
     }
+}
+
+/// Returns a tool whose calls a service executes. Some of its calls wait for a limited time.
+fn hire(random: &mut Random) -> ToolDraft {
+    let tool = function("hire").effect(*random.pick(&[EffectClass::Keyed, EffectClass::AtMostOnce])).served();
+    let tool = perhaps_approved(random, tool);
+    if random.once_in(3) { tool.suspended_for(Duration::from_secs(1 + random.below(300) as u64)) } else { tool }
 }
 
 fn random_paths(random: &mut Random) -> Vec<&'static str> {
@@ -380,7 +389,7 @@ pub fn straight_job(random: &mut Random) -> JobDraft {
     let agents = 2 + random.below(3);
     let tools = |index: usize| {
         let routes = (index + 1..agents).map(|other| format!("route_to_agent{other}"));
-        routes.chain(["work look save jot plan errand ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
+        routes.chain(["work look save jot plan errand hire ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
     };
     let drafts: Vec<AgentDraft> = (0..agents).map(|index| agent(&format!("agent{index}"), &tools(index))).collect();
     let mut routes = Vec::new();
@@ -397,6 +406,7 @@ pub fn straight_job(random: &mut Random) -> JobDraft {
         note("jot"),
         function("plan").effect(EffectClass::Pure).calls(&["*"]),
         function("errand").effect(EffectClass::Keyed).calls(&["*"]),
+        function("hire").effect(EffectClass::Keyed).served(),
     ])
 }
 
@@ -416,8 +426,9 @@ pub fn straight_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
 }
 
 fn straight_call(random: &mut Random, mark: &str) -> ModelCall {
-    match random.below(9) {
+    match random.below(10) {
         0 => call("work", mark),
+        9 => call("hire", mark),
         1 => call("look", mark),
         2 | 3 => call("save", mark),
         4 => call("jot", mark),

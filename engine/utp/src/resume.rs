@@ -6,7 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use baton_types::call::AfterExecution;
+use baton_types::call::{AfterExecution, CallStatus};
+use baton_types::config::Configs;
+use baton_types::entry::Entry;
+use baton_types::id::{CallId, RunId};
 use serde_json::{Map, Value};
 
 use crate::MAX_PAYLOAD_BYTES;
@@ -14,7 +17,7 @@ use crate::callback::RESULT_IN_CARD;
 use crate::card::Card;
 use crate::control::Requested;
 use crate::error_code::ErrorCode;
-use crate::id::{AgentName, AgentTurnId, CardId, StepId, ToolCallId};
+use crate::id::{AgentName, AgentTurnId, CardId, StepId, ToolCallId, turn_epoch};
 use crate::read::{Fields, PayloadError, after_execution, object, shown};
 use crate::result::{Given, ResultError, ToolResultContent};
 use crate::status::Status;
@@ -115,6 +118,39 @@ pub struct Known {
     pub command_after: AfterExecution,
     /// Whether the result may change it.
     pub controls_flow: bool,
+}
+
+impl Known {
+    /// Returns the facts about `call` of `run` in `entries`, which are durable and in order; `None` if the call has not begun. Entries
+    /// of other tasks may be left out.
+    pub fn of<'a>(run: &RunId, call: &CallId, entries: impl IntoIterator<Item = &'a Entry>, configs: &Configs) -> Option<Self> {
+        let task = call.task();
+        let (mut tool, mut turn, mut state) = (None, TurnState::Running, CallState::Unknown);
+        for entry in entries {
+            match entry {
+                Entry::CallStarted(started) if started.call == *call => tool = Some(&started.tool),
+                Entry::CallSuspended(suspended) if suspended.call == *call => {
+                    (turn, state) = (TurnState::Suspended, CallState::Waiting);
+                }
+                Entry::CallFinished(finished) if finished.call == *call => {
+                    let is_late = finished.result.status == CallStatus::Timeout && finished.delivered_by.is_none();
+                    (turn, state) = (TurnState::Suspended, if is_late { CallState::Expired } else { CallState::Applied });
+                }
+                Entry::TaskEnded(ended) if ended.task == task => turn = TurnState::Ended,
+                Entry::SubtreeClosed(closed) if closed.tasks.contains(&task) => turn = TurnState::Ended,
+                _ => {}
+            }
+        }
+        let tool = configs.tools.get(tool?)?;
+        Some(Self {
+            turn,
+            agent_turn_id: AgentTurnId::of(run, &task),
+            turn_epoch: turn_epoch(call),
+            call: state,
+            command_after: tool.after_by_default(),
+            controls_flow: tool.controls_flow,
+        })
+    }
 }
 
 /// The card that the callback names, as the store has it.

@@ -133,6 +133,8 @@ impl Transcript {
             transcript.pending.clone_from(&earlier.pending);
             transcript.received.clone_from(&earlier.received);
             transcript.held.clone_from(&earlier.held);
+            // A task that ended before its first turn has shown nothing of its request.
+            transcript.request_parts.clone_from(&earlier.request_parts);
             if earlier.agent.id == agent.id {
                 transcript.offer_described(earlier.described.iter().flat_map(|described| described.tools.iter().cloned()));
             }
@@ -145,7 +147,7 @@ impl Transcript {
             },
             _ => Part::Request(created.request.clone()),
         };
-        transcript.request_parts = vec![first];
+        transcript.request_parts.push(first);
         transcript.request_parts.extend(created.last_failure.clone().map(|reason| {
             let number = created.failed_attempts.saturating_add(1);
             Part::Attempt { number, reason }

@@ -466,6 +466,24 @@ fn a_task_that_has_ended_may_be_continued_by_its_caller() {
 }
 
 #[test]
+fn a_task_that_ended_before_its_first_turn_is_continued_with_its_request() {
+    let draft = job([agent("root", "route_to_worker"), agent("worker", "")]).tool(ToolDraft::route("worker").follows_up());
+    let begins = call_with("route_to_worker", json!({"request": "begin", "documents": ["a.md"]}));
+    let again = json!({"request": "and then?", "documents": ["a.md"], "continues": "0/1.1"});
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([begins]), turn([call_with("route_to_worker", again)]), turn([handoff("done")])])
+        .agent("worker", [turn([handoff("worked")])]);
+    sim.begin(vec![write("a.md", "one")]);
+    sim.step();
+    sim.cancel("0/1.1").unwrap();
+    sim.step();
+    let conversation = super::follow_ups::told(&sim.request("0/2.1").messages);
+    assert_eq!(conversation.first().map(String::as_str), Some("request begin"), "{conversation:?}");
+    sim.settle();
+    sim.assert_over();
+}
+
+#[test]
 fn an_input_from_a_person_continues_no_other_task() {
     let draft = job([agent("root", "route_to_worker").needs_approval("route_to_worker", Approver::Person), agent("worker", "")])
         .tool(ToolDraft::route("worker").in_background().follows_up());

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use baton_types::call::{CallStatus, ErrorCode};
-use baton_types::config::EffectClass;
+use baton_types::config::{Approver, EffectClass};
 use baton_types::document::Write;
 use baton_types::entry::{Entry, FinalState};
 use baton_types::event::Event;
@@ -237,6 +237,28 @@ fn a_run_whose_owners_die_is_quarantined_until_a_person_unpauses_it() {
     assert!(!sim.run.totals().quarantined, "after the pause, deaths count anew");
     sim.release("work");
     sim.assert_over();
+}
+
+#[test]
+fn a_call_that_a_quarantine_interrupts_is_in_doubt_when_the_pause_ends() {
+    let once = function("once").effect(EffectClass::AtMostOnce).approved_by(Approver::Person);
+    let draft = job([agent("root", "once")]).tool(once);
+    let turns = [turn([call("once", "a")]), turn([handoff("done")])];
+    let mut sim = Sim::new(&draft).agent("root", turns).holding("once").start();
+    sim.die();
+    sim.die();
+    sim.person_answers("0/1.1/approval", json!({"approved": true})).unwrap();
+    sim.die();
+    assert_eq!((sim.executions("0/1.1"), sim.run.totals().quarantined), (1, true));
+    sim.event(Event::UnpauseRequested { by: Principal::person("ann") }).unwrap();
+    sim.settle();
+    sim.assert_over();
+    assert_eq!(sim.executions("0/1.1"), 1);
+    let in_doubt = sim.batch_with(|entry| matches!(entry, Entry::CallFinished(call) if call.call.as_str() == "0/1.1"));
+    assert!(in_doubt.iter().any(|recorded| match &recorded.entry {
+        Entry::CallFinished(call) => call.result.status == CallStatus::UnknownOutcome,
+        _ => false,
+    }));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Conditions between two batches, the only states that are visible outside.
 
-use baton_types::config::EffectClass;
 use baton_types::entry::{Concern, QuestionEnd, TaskKind};
 use baton_types::id::{CallId, TaskId};
 
@@ -73,8 +72,9 @@ impl Ledger {
         }
         let takeover = self.last_crash;
         let in_doubt = book.has_code()
+            && !self.quarantined
             && book.started.is_some_and(|(at, _)| at < takeover)
-            && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);
+            && self.tool(&book.tool).is_some_and(|tool| tool.is_lost_in_crash());
         let begun = book.started.is_some_and(|(_, tool_type)| tool_type.behavior().creates_task);
         let created = book.created;
         let has_ended = |task: &TaskId| self.tasks.get(task).is_some_and(|task| task.ended.is_some());

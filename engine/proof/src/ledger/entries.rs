@@ -213,6 +213,7 @@ impl Ledger {
             ControlAction::Paused | ControlAction::Unpaused | ControlAction::Quarantined { .. } => {
                 let paused = *action != ControlAction::Unpaused;
                 let before = std::mem::replace(&mut self.paused, paused);
+                self.quarantined = matches!(action, ControlAction::Quarantined { .. });
                 self.rule(before != paused, Invariant::TimelineHasNoGaps, || {
                     "a pause of what is paused, or an end of no pause".to_owned()
                 });
@@ -247,6 +248,7 @@ impl Ledger {
                 }
             }
             ControlAction::TakenOver { .. } | ControlAction::Adopted(_) => {
+                self.quarantined &= matches!(action, ControlAction::TakenOver { .. });
                 if let ControlAction::Adopted(adoption) = action {
                     let known = self.known_configs.iter().rev().find(|(hash, _)| *hash == adoption.configs);
                     if let Some((_, configs)) = known {

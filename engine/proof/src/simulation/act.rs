@@ -1,19 +1,15 @@
 //! Steps of the simulation, one at a time: decisions, commits, answers, and the faults among them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use baton_types::call::{CallStatus, ErrorCode};
+use baton_types::call::Suspension;
 use baton_types::config::{Configs, EffectClass};
 use baton_types::entry::{CallRequest, Waited};
-use baton_types::event::{CallAsk, Effect, Event, Outcome};
+use baton_types::event::{CallAsk, Effect, Event};
 use baton_types::id::{CallId, ContentHash, TaskId};
-use baton_types::json::Json;
-use baton_types::model::{ModelTurn, Usage};
+use baton_types::model::Usage;
 use baton_types::money::Money;
-use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
-use serde_json::json;
 
 use super::faults::Fault;
 use super::owner::{Commit, Work};
@@ -22,7 +18,7 @@ use super::world::World;
 use crate::decision::effects_match;
 use crate::finding::Invariant;
 use crate::random::Random;
-use crate::script::{self, Execution, Prompted, write};
+use crate::script::{Execution, Prompted};
 use crate::shapes;
 
 /// Up to here the state is compared with the fold of the timeline after every batch; later at every [`CHECKPOINT`].
@@ -30,9 +26,6 @@ const EACH_BATCH: u64 = 200;
 
 /// Entries between two later comparisons.
 const CHECKPOINT: u64 = 16;
-
-/// Author of commands and answers that change nothing.
-const BY: &str = "ada";
 
 /// The next step of work.
 enum Next {
@@ -47,6 +40,7 @@ enum Next {
 impl World {
     /// Takes all waiting events (*gather*), and lets the core decide each of them in memory (*decide*).
     pub(super) fn gather_and_decide(&mut self, index: usize) {
+        self.repeat_commands(index);
         let (faulty, code) = (self.faulty, self.code());
         let owner = &mut self.owners[index];
         owner.last = owner.last.max(self.now);
@@ -73,7 +67,8 @@ impl World {
             for effect in decision.effects {
                 match effect {
                     Effect::Execute { task, agent, call, tool, input } if runs_at_once(&self.configs, tool.as_str()) => {
-                        // What has no effect outside runs at once, and its result joins the batch.
+                        // What has no effect outside runs at once, and its result joins the batch. So does the suspension of a call
+                        // that a service executes.
                         let execution = Execution { task, agent, call, tool, input };
                         events.push_front(code.end(&execution, last));
                     }
@@ -81,7 +76,8 @@ impl World {
                 }
             }
         }
-        let batch = Batch { epoch: owner.epoch, expected_seq, entries, consumed };
+        let releases = owner.run.ended().is_some();
+        let batch = Batch { epoch: owner.epoch, expected_seq, entries, consumed, releases, wakes: None };
         owner.commit = Some(Commit { batch, effects });
         if let Some(what) = unlike {
             self.broken(Invariant::StateIsTheFold, what);
@@ -96,25 +92,27 @@ impl World {
         }
         if self.faulty && self.random.once_in(40) {
             self.faults.count(Fault::StoreError);
-            return self.die(index);
+            return self.fail(index, true);
         }
         if !self.write(&batch) {
-            return self.die(index);
+            return self.fail(index, false);
         }
         if self.faulty && self.random.once_in(60) {
             self.faults.count(Fault::LostAnswer);
-            return self.die(index);
+            return self.fail(index, true);
         }
+        self.owners[index].has_begun = true;
+        self.send_commands(index, &batch.entries);
         let seq = self.store.last_seq();
         if (seq <= EACH_BATCH || seq.is_multiple_of(CHECKPOINT)) && !self.is_the_fold(index) {
             self.broken(Invariant::StateIsTheFold, "the state differs from the fold of the timeline".to_owned());
         }
-        let owner = self.owners[index].id;
+        let (owner, worker) = (self.owners[index].id, self.owners[index].worker);
         for effect in effects {
             self.perform(owner, effect);
             if self.faulty && self.random.once_in(150) {
                 self.faults.count(Fault::CrashAmidEffects);
-                return self.die(index);
+                return self.kill(worker);
             }
         }
         let runs_on = |(of, work): &&(u64, Work)| {
@@ -130,8 +128,13 @@ impl World {
     }
 
     /// Makes a batch durable and checks its entries. Returns false if the store refuses it.
-    fn write(&mut self, batch: &Batch) -> bool {
+    pub(super) fn write(&mut self, batch: &Batch) -> bool {
+        let epoch = self.store.epoch();
         let written = self.store.append(batch);
+        if written && batch.epoch != epoch {
+            let what = format!("a batch of epoch {} is written in epoch {epoch}", batch.epoch);
+            self.broken(Invariant::OneOwnerOneTurn, what);
+        }
         if written && !batch.entries.is_empty() {
             self.checker.enter(&batch.entries);
         }
@@ -227,8 +230,11 @@ impl World {
         if !makes_calls(&self.configs, execution.tool.as_str()) {
             return Next::Ends;
         }
+        let owner = self.owners.iter().find(|other| other.id == owner);
         // A process that sleeps takes no calls.
-        let owner = self.owners.iter().find(|other| other.id == owner && !other.asleep);
+        if owner.is_some_and(|owner| !self.is_awake(owner.worker)) {
+            return Next::Waits;
+        }
         let calls = owner.and_then(|owner| owner.run.task(&execution.task)).and_then(|task| task.phase.calls());
         let Some(calls) = calls else { return Next::Ends };
         let code = self.code_of(execution);
@@ -280,31 +286,13 @@ impl World {
     }
 
     /// Returns the event that the request of `task` waited for its provider, for an arbitrary time.
-    fn waited(&mut self, task: TaskId, turn: u32, stops: bool) -> Event {
+    pub(super) fn waited(&mut self, task: TaskId, turn: u32, stops: bool) -> Event {
         let mut milliseconds = || self.random.below(100_000) as u64;
         let (milliseconds, run_milliseconds) = (milliseconds(), milliseconds());
         let (provider, reason) = ("far".to_owned(), "it does not answer".to_owned());
         let uncharged = stops && self.random.once_in(2);
         let waited = Waited { provider, reason, milliseconds, run_milliseconds, stops, uncharged };
         Event::ModelWaited { task, turn, waited }
-    }
-
-    /// Stops a process because providers are away: it records the waiting times of its requests, and releases the run.
-    fn stop_for_outage(&mut self, index: usize) {
-        let id = self.owners[index].id;
-        let waiting = self.works.iter().filter(|(owner, _)| *owner == id).filter_map(|(_, work)| match work {
-            Work::Prompt { task, turn } => Some((task.clone(), *turn)),
-            Work::Execute(_) => None,
-        });
-        for (task, turn) in waiting.collect::<Vec<_>>() {
-            let event = self.waited(task, turn, true);
-            self.owners[index].mailbox.push_back(event);
-        }
-        self.gather_and_decide(index);
-        self.commit(index);
-        if let Some(index) = self.owners.iter().position(|owner| owner.id == id) {
-            self.die(index);
-        }
     }
 
     fn deliver_perhaps_twice(&mut self, owner: u64, event: Event) {
@@ -315,7 +303,7 @@ impl World {
         self.deliver(owner, event);
     }
 
-    fn deliver(&mut self, id: u64, event: Event) {
+    pub(super) fn deliver(&mut self, id: u64, event: Event) {
         let Some(owner) = self.owners.iter_mut().find(|owner| owner.id == id) else { return };
         owner.mailbox.push_back(event);
         // An owner takes over before it looks at anything else.
@@ -329,7 +317,7 @@ impl World {
     }
 
     /// Returns the outcome of `work`: always the same, so that a crash changes no answer.
-    fn answer(&mut self, work: &Work) -> Event {
+    pub(super) fn answer(&mut self, work: &Work) -> Event {
         match work {
             Work::Prompt { task, turn } => {
                 let request = self.checker.requests().newest(task);
@@ -371,8 +359,8 @@ impl World {
         *run == fold
     }
 
-    /// Kills a process. Answers for it are dropped, but some tools have had their effect.
-    fn die(&mut self, index: usize) {
+    /// Ends what a process does for the run. Answers for it are dropped, but some tools have had their effect.
+    pub(super) fn end_owner(&mut self, index: usize) {
         let owner = self.owners.swap_remove(index);
         let (orphans, works) = std::mem::take(&mut self.works).into_iter().partition(|(of, _)| *of == owner.id);
         self.works = works;
@@ -386,177 +374,9 @@ impl World {
         }
     }
 
-    /// Injects a fault or an action of a person, whatever the run is doing.
-    pub(super) fn inject(&mut self, fault: Fault) {
-        let awake = |world: &Self| world.owners.iter().position(|owner| !owner.asleep);
-        match fault {
-            Fault::Crash => {
-                if self.owners.is_empty() {
-                    return;
-                }
-                let index = self.random.below(self.owners.len());
-                // A commit under way may have reached the store.
-                if let Some(commit) = self.owners[index].commit.take()
-                    && self.random.once_in(2)
-                {
-                    self.write(&commit.batch);
-                }
-                self.die(index);
-            }
-            Fault::Sleep => {
-                let Some(index) = awake(self) else { return };
-                self.owners[index].asleep = true;
-            }
-            Fault::Wake => {
-                let Some(owner) = self.owners.iter_mut().find(|owner| owner.asleep) else { return };
-                owner.asleep = false;
-            }
-            Fault::Duplicate => {
-                if self.late.is_empty() {
-                    return;
-                }
-                let (owner, work) = self.late.swap_remove(self.random.below(self.late.len()));
-                if self.is_asked_again(owner, &work) {
-                    return;
-                }
-                self.faults.count(Fault::Late);
-                let event = self.late_answer(&work);
-                return self.deliver(owner, event);
-            }
-            Fault::Foreign => {
-                let foreign = ["0/7.7", "0", "nonsense", "0/1.1/77.2", ""];
-                let call = CallId::from(*self.random.pick(&foreign));
-                let Some(index) = awake(self) else { return };
-                let id = self.owners[index].id;
-                self.deliver(id, Event::CallReturned { call, outcome: Outcome::success(json!("from nowhere")) });
-            }
-            Fault::Forward => self.now = self.now.plus(Duration::from_hours(1)),
-            Fault::Back => {
-                let hour = 3_600_000_000;
-                self.now = Timestamp::from_micros(self.now.as_micros() - hour);
-            }
-            Fault::Cancel => {
-                let Some(task) = self.any_task() else { return };
-                self.store.put_command(cancel(task));
-            }
-            Fault::Answer => {
-                let Some(question) = self.any_question() else { return };
-                let answer = self.any_answer(question);
-                self.store.put_command(answer);
-            }
-            Fault::Race => {
-                let Some(question) = self.any_question() else { return };
-                let (one, other) = (self.any_answer(question.clone()), self.any_answer(question.clone()));
-                let commands = if self.random.once_in(2) { [one, cancel(question)] } else { [cancel(question), other] };
-                for command in commands {
-                    self.store.put_command(command);
-                }
-            }
-            Fault::Deliver => {
-                let Some(call) = self.any_call() else { return };
-                let delivery = self.delivery(call);
-                self.store.put_command(delivery);
-            }
-            Fault::Outage => {
-                let waits = |owner: &super::owner::Owner| !owner.asleep && owner.commit.is_none();
-                let Some(index) = self.owners.iter().position(waits) else { return };
-                self.stop_for_outage(index);
-            }
-            Fault::Stop => {
-                let Some(index) = awake(self) else { return };
-                self.owners[index].run.hold_requests();
-            }
-            Fault::Pause => self.store.put_command(Event::PauseRequested { by: Principal::person(BY) }),
-            Fault::Unpause => self.store.put_command(Event::UnpauseRequested { by: Principal::person(BY) }),
-            Fault::Steer => {
-                let Some(task) = self.any_task() else { return };
-                self.store.put_command(Event::Steered { task, text: "hurry".to_owned(), by: Principal::person(BY) });
-            }
-            Fault::Away
-            | Fault::CrashAmidEffects
-            | Fault::StoreError
-            | Fault::LostAnswer
-            | Fault::StaleCommit
-            | Fault::Late
-            | Fault::Reorder => return,
-        }
-        self.faults.count(fault);
-    }
-
-    /// Returns a late answer: for a straight job the same once more, otherwise one that must not be accepted.
-    fn late_answer(&mut self, work: &Work) -> Event {
-        match self.answer(work) {
-            event if self.straight => event,
-            Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } => {
-                Event::CallReturned { call, outcome: Outcome::success(json!("late")) }
-            }
-            Event::ModelAnswered { task, turn, request, .. } => {
-                Event::ModelAnswered { task, turn, request, answer: ModelTurn::text("late"), recorded: None }
-            }
-            event => event,
-        }
-    }
-
-    /// Whether somebody runs the same again, so that its answer is a good one whenever it comes.
-    fn is_asked_again(&self, owner: u64, work: &Work) -> bool {
-        let same = |other: &Work| match (work, other) {
-            (Work::Prompt { task, .. }, Work::Prompt { task: other, .. }) => task == other,
-            (Work::Execute(one), Work::Execute(other)) => one.call == other.call,
-            _ => false,
-        };
-        self.works.iter().any(|(of, other)| *of == owner && same(other))
-    }
-
-    fn any_task(&mut self) -> Option<TaskId> {
-        let tasks: Vec<TaskId> = self.checker.ledger().tasks.keys().cloned().collect();
-        // The root is the end of everything, so it is seldom meant.
-        let task = (!tasks.is_empty()).then(|| self.random.pick(&tasks).clone())?;
-        (!task.is_root() || self.random.once_in(10)).then_some(task)
-    }
-
     fn code(&self) -> Code {
         Code { seed: self.seed, straight: self.straight, configs: Arc::clone(&self.configs) }
     }
-
-    /// Returns a suspended call, or sometimes any call.
-    fn any_call(&mut self) -> Option<CallId> {
-        let suspended: Vec<CallId> = self.checker.run().suspended_calls().map(|call| call.id.clone()).collect();
-        if !suspended.is_empty() && !self.random.once_in(4) {
-            return Some(self.random.pick(&suspended).clone());
-        }
-        let calls: Vec<CallId> = self.checker.ledger().calls.keys().cloned().collect();
-        (!calls.is_empty()).then(|| self.random.pick(&calls).clone())
-    }
-
-    /// Returns the delivery of a result for `call`.
-    pub(super) fn delivery(&mut self, call: CallId) -> Event {
-        let outcome = match self.random.below(4) {
-            0 => Outcome::error(CallStatus::Failed, script::error(ErrorCode::ToolFailed)),
-            number => Outcome::success(json!(number)),
-        };
-        Event::ResultDelivered { call, by: Principal::person(BY), outcome }
-    }
-
-    fn any_question(&mut self) -> Option<TaskId> {
-        let open: Vec<TaskId> = self.checker.run().open_questions().map(|question| question.id.clone()).collect();
-        (!open.is_empty()).then(|| self.random.pick(&open).clone())
-    }
-
-    fn any_answer(&mut self, question: TaskId) -> Event {
-        let about_a_call = self.checker.run().task(&question).is_some_and(|question| question.concern().is_some());
-        let answer = if about_a_call {
-            Json::from(shapes::any_decision(&mut self.random))
-        } else {
-            Json::from(self.random.pick(&[json!("yes"), json!("x"), json!(7)]).clone())
-        };
-        let sends = self.random.once_in(3);
-        let documents = if sends { vec![write("a.md", &self.random.bits().to_string())] } else { Vec::new() };
-        Event::PersonAnswered { question, by: Principal::person(BY), answer, documents, recorded: None }
-    }
-}
-
-fn cancel(task: TaskId) -> Event {
-    Event::CancelRequested { task, reason: "enough".to_owned(), by: Principal::person(BY) }
 }
 
 /// The code of tools.
@@ -571,7 +391,11 @@ impl Code {
     fn end(&self, execution: &Execution, now: Timestamp) -> Event {
         let (call, straight) = (execution.call.clone(), self.straight);
         let random = |of: &str| Random::seeded(self.seed ^ number_of(ContentHash::of(of.as_bytes()).as_bytes()));
-        let suspends = self.configs.tools.get(execution.tool.as_str()).is_some_and(|tool| tool.suspends);
+        let tool = self.configs.tools.get(execution.tool.as_str());
+        if tool.is_some_and(|tool| tool.service().is_some()) {
+            return Event::CallSuspended { call, suspension: Suspension::default() };
+        }
+        let suspends = tool.is_some_and(|tool| tool.suspends);
         let mut chance = random(&format!("end of {call}"));
         if suspends && chance.once_in(2) {
             return Event::CallSuspended { call, suspension: shapes::any_suspension(&mut chance, now, straight) };
@@ -592,7 +416,8 @@ fn class_of(configs: &baton_types::config::Configs, tool: &str) -> EffectClass {
 }
 
 fn runs_at_once(configs: &baton_types::config::Configs, tool: &str) -> bool {
-    class_of(configs, tool) == EffectClass::Pure && !makes_calls(configs, tool)
+    let is_served = configs.tools.get(tool).is_some_and(|tool| tool.service().is_some());
+    is_served || (class_of(configs, tool) == EffectClass::Pure && !makes_calls(configs, tool))
 }
 
 fn makes_calls(configs: &baton_types::config::Configs, tool: &str) -> bool {

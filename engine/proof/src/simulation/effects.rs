@@ -56,4 +56,12 @@ impl Effects {
         }
         Ok(())
     }
+
+    /// Records the effect of a tool service. However often it gets the command of a call, it has one.
+    pub(super) fn serve(&mut self, call: &CallId) -> Result<(), String> {
+        let new = || Effect { input: Json::null(), started: 1, visible: 0 };
+        let effect = self.by_key.entry(call.clone()).or_insert_with(new);
+        effect.visible += 1;
+        if effect.visible > 1 { Err(format!("{call} happened {} times at its service", effect.visible)) } else { Ok(()) }
+    }
 }

@@ -13,7 +13,7 @@ pub enum Fault {
     StoreError,
     /// The store writes a batch and the answer is lost.
     LostAnswer,
-    /// A process sleeps past its lease, and another takes the run over.
+    /// A process sleeps past its lease, and another may take the run over.
     Sleep,
     /// A process that slept wakes up and continues as if nothing had happened.
     Wake,
@@ -51,11 +51,33 @@ pub enum Fault {
     Outage,
     /// Somebody delivers a result, perhaps for a call that is not suspended.
     Deliver,
+    /// A process does not renew its lease in time, and works on: its run is taken from it.
+    LostLease,
+    /// Another process was faster to take the run over.
+    Raced,
+    /// The bus loses a message.
+    LostMessage,
+    /// The bus stores a message twice.
+    DoubledMessage,
+    /// The bus delivers a message late.
+    DelayedMessage,
+    /// The acknowledgement of a message is lost.
+    LostAcknowledgement,
+    /// A message comes again, since nobody acknowledged it in time.
+    Redelivery,
+    /// The bus loses everything.
+    EmptyBus,
+    /// A tool service gets the command of a call that it has executed.
+    RepeatedCommand,
+    /// A tool service dies after the effect of a call, and before its callback.
+    ServiceCrash,
+    /// A callback names an epoch that is over, or not there yet.
+    StaleCallback,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 34] = [
         Self::Crash,
         Self::CrashAmidEffects,
         Self::StoreError,
@@ -79,16 +101,29 @@ impl Fault {
         Self::Away,
         Self::Outage,
         Self::Deliver,
+        Self::LostLease,
+        Self::Raced,
+        Self::LostMessage,
+        Self::DoubledMessage,
+        Self::DelayedMessage,
+        Self::LostAcknowledgement,
+        Self::Redelivery,
+        Self::EmptyBus,
+        Self::RepeatedCommand,
+        Self::ServiceCrash,
+        Self::StaleCallback,
     ];
 
     /// Returns a fault that may come at any step; the others affect work in progress.
     pub(super) fn any(random: &mut Random, straight: bool) -> Self {
         use Fault::{
-            Answer, Back, Cancel, Crash, Deliver, Duplicate, Foreign, Forward, Outage, Pause, Race, Sleep, Steer, Stop, Unpause,
-            Wake,
+            Answer, Back, Cancel, Crash, Deliver, Duplicate, EmptyBus, Foreign, Forward, LostLease, Outage, Pause, Race, Sleep,
+            Steer, Stop, Unpause, Wake,
         };
         // Actions of people change the result, so a straight job has none.
-        let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause, Outage, Stop];
+        let disturbing = [
+            Crash, Crash, Sleep, Wake, Wake, LostLease, Duplicate, Foreign, Forward, Back, Pause, Unpause, Outage, Stop, EmptyBus,
+        ];
         let by_people = [Cancel, Answer, Answer, Race, Steer, Deliver, Deliver];
         let choice = random.below(disturbing.len() + if straight { 0 } else { by_people.len() });
         disturbing.get(choice).copied().unwrap_or_else(|| by_people[choice - disturbing.len()])
@@ -96,8 +131,14 @@ impl Fault {
 }
 
 /// Number of injected faults of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults([u64; Fault::ALL.len()]);
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self([0; Fault::ALL.len()])
+    }
+}
 
 impl Faults {
     /// Counts one more.

@@ -5,15 +5,23 @@
 //! pause and steer at any moment. Answers of its models and tools come late, twice or in another order. Faults stop
 //! after a while, and then the run must end.
 //!
+//! Several workers race for the run. Each has a lease on the clock of the store, and may be late to renew it. A bus carries wake-ups to
+//! them, commands to a tool service, and its callbacks. It loses, repeats, delays and reorders messages, and sometimes loses all of
+//! them. Workers and the service acknowledge a message after its effect is durable. Workers also look at the store from time to time.
+//!
 //! After every durable batch a [`Checker`](crate::Checker) looks at the timeline and the state is compared with its fold.
 //! Nothing here has a thread, a clock or chance of its own: the same seed gives the same timeline, byte for byte.
 
 mod act;
+mod bus;
 mod effects;
 mod faults;
+mod inject;
 mod many;
 mod owner;
+mod service;
 mod store;
+mod worker;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

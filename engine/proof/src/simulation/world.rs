@@ -1,11 +1,11 @@
 //! One run and everything round it; what happens next is chosen by chance.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_config::{PriceTable, prices};
-use baton_machine::Run;
+use baton_machine::OpenCall;
 use baton_types::config::Configs;
 use baton_types::entry::{Adoption, Concern, Fork, ForkPoint, ForkedEffects, RunStarted};
 use baton_types::event::Event;
@@ -16,14 +16,20 @@ use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use serde_json::json;
 
+use super::bus::{Bus, Content};
 use super::effects::Effects;
 use super::faults::{Fault, Faults};
 use super::owner::{Owner, Work};
+use super::service::Cards;
 use super::store::Store;
+use super::worker::Worker;
 use crate::checker::Checker;
 use crate::finding::{Finding, Invariant};
 use crate::random::Random;
 use crate::script::write;
+
+/// The id of the run.
+pub(super) const RUN: &str = "simulated";
 
 /// Largest number of steps before the faults stop.
 const FAULTY_STEPS: usize = 600;
@@ -44,13 +50,18 @@ pub(super) struct World {
     pub(super) faulty: bool,
     pub(super) now: Timestamp,
     pub(super) store: Store,
+    pub(super) bus: Bus,
+    pub(super) workers: Vec<Worker>,
     pub(super) owners: Vec<Owner>,
-    pub(super) next_owner: u64,
+    /// Id of the last process or owner.
+    pub(super) last_id: u64,
     /// Work outside of the machine, with its owner.
     pub(super) works: Vec<(u64, Work)>,
     /// Stopped or answered work; its answers may still come.
     pub(super) late: Vec<(u64, Work)>,
     pub(super) effects: Effects,
+    /// The cards of the tool service.
+    pub(super) cards: Cards,
     pub(super) checker: Checker,
     pub(super) faults: Faults,
     pub(super) steps: u64,
@@ -67,30 +78,50 @@ enum Step {
     Commit(usize),
     /// A model or a tool answers.
     Finish(usize),
+    /// A process releases the run.
+    Release(usize),
+    /// A worker looks after the run.
+    Proceed(usize),
+    /// The tool service executes a command.
+    Serve(u64),
+    /// A worker carries a callback out.
+    CarryOut(u64),
 }
 
 impl World {
     pub(super) fn new(seed: u64, configs: Arc<Configs>, random: Random, straight: bool, faulty: bool) -> Self {
-        Self {
+        let now = Timestamp::from_micros(1_000_000_000_000);
+        let is_queued = !seed.is_multiple_of(3);
+        let mut world = Self {
             seed,
             checker: Checker::new(&configs),
             configs,
             random,
             straight,
             faulty,
-            now: Timestamp::from_micros(1_000_000_000_000),
-            store: Store::default(),
+            now,
+            store: Store::new(now, is_queued),
+            bus: Bus::default(),
+            workers: Vec::new(),
             owners: Vec::new(),
-            next_owner: 0,
+            last_id: 0,
             works: Vec::new(),
             late: Vec::new(),
             effects: Effects::default(),
+            cards: Cards::new(),
             faults: Faults::default(),
             steps: 0,
             steps_to_end: 0,
             ended: false,
             findings: Vec::new(),
+        };
+        for _ in 0..=seed / 3 % 3 {
+            world.start_worker();
         }
+        if is_queued {
+            world.publish(Some("queued".to_owned()), Content::WakeUp);
+        }
+        world
     }
 
     /// Continues until the run has ended or an invariant is broken.
@@ -131,26 +162,26 @@ impl World {
             .collect()
     }
 
+    /// Lets time pass. Processes that are awake renew their leases.
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now = self.now.plus(time);
+        self.store.now = self.store.now.plus(time);
+        let now = self.store.now;
+        for worker in self.workers.iter().filter(|worker| !worker.asleep && worker.renews_from <= now) {
+            self.store.renew(worker.id);
+        }
+    }
+
     fn step(&mut self) {
-        self.now = self.now.plus(Duration::from_millis(1));
+        self.pass(Duration::from_millis(1));
         if self.faulty && self.random.once_in(FAULT_ONCE_IN) {
             let fault = Fault::any(&mut self.random, self.straight);
             return self.inject(fault);
         }
-        if !self.owners.iter().any(|owner| !owner.asleep) {
-            return self.take_over();
+        if self.workers.iter().all(|worker| worker.asleep) {
+            self.start_worker();
         }
-        let mut steps = Vec::new();
-        for (index, owner) in self.owners.iter().enumerate().filter(|(_, owner)| !owner.asleep) {
-            let commands = self.store.commands(owner.taken).next().is_some();
-            if owner.commit.is_some() {
-                steps.push(Step::Commit(index));
-            } else if owner.has_events(self.now, commands) {
-                steps.push(Step::GatherAndDecide(index));
-            }
-        }
-        let may_end = |index: &usize| !self.waits_for_calls(self.works[*index].0, &self.works[*index].1);
-        steps.extend((0..self.works.len()).filter(may_end).map(Step::Finish));
+        let steps = self.possible_steps();
         if steps.is_empty() {
             return self.nothing_runs();
         }
@@ -160,81 +191,126 @@ impl World {
             Step::GatherAndDecide(owner) => self.gather_and_decide(owner),
             Step::Commit(owner) => self.commit(owner),
             Step::Finish(work) => self.finish(work),
+            Step::Release(owner) => self.release(owner, Duration::ZERO),
+            Step::Proceed(worker) => self.proceed(worker),
+            Step::Serve(command) => self.serve(command),
+            Step::CarryOut(callback) => self.carry_out(callback),
         }
+    }
+
+    fn possible_steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (index, owner) in self.owners.iter().enumerate().filter(|(_, owner)| self.is_awake(owner.worker)) {
+            let commands = self.store.commands(owner.taken).next().is_some();
+            if owner.commit.is_some() {
+                steps.push(Step::Commit(index));
+            } else if owner.has_events(self.now, commands) {
+                steps.push(Step::GatherAndDecide(index));
+            } else if owner.releases() && !self.works.iter().any(|(of, work)| *of == owner.id && !self.waits_for_calls(*of, work))
+            {
+                steps.push(Step::Release(index));
+            }
+        }
+        let may_end = |index: &usize| !self.waits_for_calls(self.works[*index].0, &self.works[*index].1);
+        steps.extend((0..self.works.len()).filter(may_end).map(Step::Finish));
+        let workers = self.workers.iter().enumerate().filter(|(_, worker)| !worker.asleep && self.has_work(worker));
+        steps.extend(workers.map(|(index, _)| Step::Proceed(index)));
+        let now = self.store.now;
+        steps.extend(self.bus.available(now, |content| matches!(content, Content::Command(_))).map(Step::Serve));
+        steps.extend(self.bus.available(now, |content| matches!(content, Content::Callback { .. })).map(Step::CarryOut));
+        steps
     }
 
     /// Acts when nothing runs and nothing waits to be decided: a person acts, or time passes.
     fn nothing_runs(&mut self) {
-        let owner = self.owners.iter().filter(|owner| !owner.asleep).max_by_key(|owner| owner.epoch);
-        let Some(owner) = owner else { return };
-        let run = &owner.run;
-        let people = run.open_questions().next().map(|question| (question.id.clone(), question.concern()));
-        let (wake, suspended) = (run.next_wake(), run.suspended_calls().next().map(|call| call.id.clone()));
-        // A process that lost the run has nothing to say about it, and one that stops releases it.
-        if owner.epoch != self.store.epoch() || run.totals().releasing {
-            let id = owner.id;
-            self.owners.retain(|owner| owner.id != id);
-        } else if run.totals().paused {
-            self.store.put_command(Event::UnpauseRequested { by: Principal::person("ada") });
-        } else if let Some((question, concern)) = people {
+        let (epoch, owners) = (self.store.epoch(), self.owners.len());
+        // A process that lost the run has nothing to say about it.
+        let is_stale =
+            |owner: &Owner| owner.epoch != epoch && self.workers.iter().any(|worker| worker.id == owner.worker && !worker.asleep);
+        let stale: Vec<u64> = self.owners.iter().filter(|owner| is_stale(owner)).map(|owner| owner.id).collect();
+        self.owners.retain(|owner| !stale.contains(&owner.id));
+        if self.owners.len() < owners {
+            return;
+        }
+        let run = self.checker.run();
+        if run.ended().is_some() && self.store.wakes().is_none() {
+            return self.store.queue();
+        }
+        let has_owner = self.store.record().owner.is_some_and(|owner| self.store.is_alive(owner));
+        let Some(owner) = self.current() else {
+            if has_owner || self.store.is_due(self.now) {
+                self.let_time_pass();
+            } else if self.store.wakes().is_none() {
+                self.resume_by_person();
+            } else {
+                self.act_as_person();
+            }
+            return;
+        };
+        if owner.run.totals().paused {
+            return self.send_command(Event::UnpauseRequested { by: Principal::person("ada") });
+        }
+        self.act_as_person();
+    }
+
+    /// Returns the owner that the store knows, if it is awake.
+    fn current(&self) -> Option<&Owner> {
+        self.owners.iter().find(|owner| owner.epoch == self.store.epoch() && self.is_awake(owner.worker))
+    }
+
+    /// Lets a person answer a question or deliver a result. If there is nothing to be done, time passes.
+    fn act_as_person(&mut self) {
+        let run = self.checker.run();
+        let question = run.open_questions().next().map(|question| (question.id.clone(), question.concern()));
+        if let Some((question, concern)) = question {
             let answer = Json::from(match concern {
                 None => json!("yes"),
                 Some(Concern::Approval { .. }) => json!({"approved": true}),
                 Some(Concern::Outcome) => json!({"outcome": "unknown"}),
             });
-            self.store.put_command(Event::PersonAnswered {
-                question,
-                by: Principal::person("ada"),
-                answer,
-                documents: Vec::new(),
-                recorded: None,
-            });
-        } else if let Some(call) = suspended.filter(|_| !self.straight && (wake.is_none() || self.random.once_in(2))) {
-            let delivery = self.delivery(call);
-            self.store.put_command(delivery);
-        } else if let Some(wake) = wake.filter(|wake| *wake > self.now) {
-            self.now = wake;
-        } else {
-            self.broken(
-                Invariant::EveryRunEnds,
-                "nothing runs, no person is asked and no time is awaited, but the run has not ended".to_owned(),
-            );
+            let by = Principal::person("ada");
+            let answered = Event::PersonAnswered { question, by, answer, documents: Vec::new(), recorded: None };
+            return self.send_command(answered);
+        }
+        let is_for_people = |call: &&OpenCall| {
+            let tool = self.configs.tools.get(call.asked.tool.as_str());
+            !self.straight && tool.is_none_or(|tool| tool.service().is_none())
+        };
+        let call = run.suspended_calls().find(is_for_people).map(|call| call.id.clone());
+        let is_awaited = run.next_wake().is_some();
+        match call {
+            Some(call) if !is_awaited || self.random.once_in(2) => {
+                let delivery = self.delivery(call);
+                self.send_command(delivery);
+            }
+            Some(_) | None => self.let_time_pass(),
         }
     }
 
-    /// Lets another process take the run over. It starts the run before its first entry, and continues it with follow-ups after
-    /// its end.
-    pub(super) fn take_over(&mut self) {
-        let mut mailbox = VecDeque::new();
-        let run = Run::fold(Arc::clone(&self.configs), self.store.entries());
-        if self.is_over() {
-            self.ended = true;
-            return;
+    /// Lets time pass until the next moment that something waits for.
+    fn let_time_pass(&mut self) {
+        let owner = self.current();
+        let of_run = match owner {
+            Some(owner) => [owner.run.next_wake(), owner.sending.next],
+            None => [self.store.wakes().filter(|wakes| *wakes < Timestamp::MAX), None],
+        };
+        let on_clock = of_run.into_iter().flatten().filter(|moment| *moment > self.now).map(|moment| moment.since(self.now));
+        let now = self.store.now;
+        let looks = self.workers.iter().filter(|worker| !worker.asleep).map(|worker| worker.next_look);
+        let lease = self.store.record().owner.map(|owner| self.store.alive_until(owner));
+        let is_left = self.workers.iter().any(|worker| worker.is_left && !worker.asleep);
+        let waits = owner.is_none() && (is_left || self.store.is_due(self.now));
+        let for_owner = looks.chain(lease).filter(|_| waits);
+        let lease = lease.filter(|_| owner.is_none());
+        let in_store = for_owner.chain(lease).chain(self.bus.next(now)).filter(|moment| *moment > now);
+        let next = on_clock.chain(in_store.map(|moment| moment.since(now))).min();
+        match next {
+            Some(time) => self.pass(time),
+            None => self.broken(
+                Invariant::EveryRunEnds,
+                "nothing runs, no person is asked and no time is awaited, but the run has not ended".to_owned(),
+            ),
         }
-        mailbox.push_back(match (run.started(), run.ended()) {
-            (None, _) => self.start(),
-            (Some(_), None) => Event::TakenOver { process: "another".to_owned(), after_death: self.random.once_in(2) },
-            (Some(_), Some(_)) => {
-                // A run that continues this one is another run: no process of this one, and no answer to it, reaches that run.
-                self.owners.clear();
-                self.works.clear();
-                self.late.clear();
-                self.follow_up(run.last_seq())
-            }
-        });
-        let last = self.store.entries().last().map_or(self.now, |last| last.at);
-        self.next_owner += 1;
-        self.owners.push(Owner {
-            id: self.next_owner,
-            epoch: self.store.take_over(),
-            run,
-            last,
-            mailbox,
-            taken: 0,
-            commit: None,
-            asleep: false,
-            woken_for: None,
-        });
     }
 
     /// Whether the run has ended and is not continued any more.
@@ -254,8 +330,8 @@ impl World {
     }
 
     /// Continues a run that has ended.
-    fn follow_up(&self, seq: u64) -> Event {
-        let from = ForkPoint { run: RunId::from("simulated"), seq };
+    pub(super) fn follow_up(&self, seq: u64) -> Event {
+        let from = ForkPoint { run: RunId::from(RUN), seq };
         let fork = Fork { run: RunId::from("continued"), from, at: self.now, effects: ForkedEffects::default() };
         let adoption = Adoption {
             prices: self.prices(),
@@ -270,9 +346,9 @@ impl World {
         prices(&self.configs, None, |_| false, PriceTable::embedded)
     }
 
-    fn start(&self) -> Event {
+    pub(super) fn start(&self) -> Event {
         let run = RunStarted {
-            run: RunId::from("simulated"),
+            run: RunId::from(RUN),
             job: self.configs.job.id.clone(),
             configs: ContentHash::of(b"configs"),
             folder: None,

@@ -54,7 +54,7 @@ impl Ledger {
     pub(in crate::ledger) fn asks_at_rest(&mut self, call: &CallId) {
         let runs = self.calls.get(call).is_some_and(super::CallBook::has_code);
         let mut asks = self.asks.range((call.clone(), 0)..=(call.clone(), u32::MAX));
-        let stale = asks.any(|(_, ask)| !runs || ask.asked_at < self.last_takeover);
+        let stale = asks.any(|(_, ask)| !runs || (ask.asked_at < self.last_takeover && !self.quarantined));
         self.rule(!stale, Invariant::BooksBalance, || format!("requests of {call} outlive their call and are not settled"));
     }
 }

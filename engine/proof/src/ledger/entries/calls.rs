@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_types::approval::ArgumentMatch;
 use baton_types::call::{AfterExecution, CallResult, CallStatus, ErrorCode, ModelCall, Suspension};
-use baton_types::config::{EffectClass, TaskAction, Tool};
+use baton_types::config::{TaskAction, Tool};
 use baton_types::document::DocumentRef;
 use baton_types::entry::{
     CallApproved, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended, Concern, Conflict, FinalState, Output,
@@ -293,8 +293,7 @@ impl Ledger {
             self.rule(said, Invariant::ContentControlsNothing, || {
                 format!("what happens after {id} was not asked for by anything that may")
             });
-            let in_doubt =
-                tool.effect == EffectClass::AtMostOnce && row.runs_code && started.is_some_and(|(at, _)| at < takeover);
+            let in_doubt = tool.is_lost_in_crash() && row.runs_code && started.is_some_and(|(at, _)| at < takeover);
             let doubted = result.status == CallStatus::UnknownOutcome;
             let stopped = result.status == CallStatus::Cancelled;
             self.rule(!in_doubt || doubted || stopped || informed, Invariant::NoEffectTwice, || {
