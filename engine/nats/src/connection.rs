@@ -22,6 +22,13 @@ use crate::streams::Kept;
 /// Longest time for the first connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Pause between two questions to the server whether it is still there. A server that leaves two of them without an answer is left for
+/// another one of the cluster. Without them, a process would wait for minutes for a server that was cut off.
+const PING_PAUSE: Duration = Duration::from_secs(5);
+
+/// Time for which a cluster may choose its leaders, while a process starts.
+const LEADER_PATIENCE: Duration = Duration::from_secs(30);
+
 /// A connection to NATS, for the project and channel of a process. Cheap to clone. It connects again by itself.
 #[derive(Clone)]
 pub struct Bus(pub(crate) Arc<Connected>);
@@ -43,7 +50,7 @@ impl Bus {
     /// The address or a file with credentials is wrong, no server can be reached, or the server has no JetStream.
     pub async fn connect(server: &str, credentials: &Credentials, address: Address) -> Result<Self, BusError> {
         let servers = servers(server)?;
-        let options = credentials.options().await?.name("baton").connection_timeout(CONNECT_PATIENCE);
+        let options = credentials.options().await?.name("baton").connection_timeout(CONNECT_PATIENCE).ping_interval(PING_PAUSE);
         let login = servers.first().map(|server| (server.username(), server.password()));
         let options = match login {
             Some((Some(user), Some(password))) => options.user_and_password(user.to_owned(), password.to_owned()),
@@ -67,7 +74,7 @@ impl Bus {
         let project = project.ok_or_else(|| BusError::Address(format!("{} is too long for a project", address.project)))?;
         let bus = Self(Arc::new(Connected { client, jetstream, keeper: keeper(&address.project), address, project }));
         for stream in Kept::ALL {
-            stream.ensure(&bus.0.jetstream, &bus.0.address.project).await?;
+            patiently(|| stream.ensure(&bus.0.jetstream, &bus.0.address.project)).await?;
         }
         Ok(bus)
     }
@@ -79,7 +86,8 @@ impl Bus {
     pub async fn claim(&self, store: &dyn Store) -> Result<(), BusError> {
         let secret = store.secret().await.map_err(|error| BusError::Store(error.to_string()))?;
         let name = ContentHash::of([&secret[..], b"bus"].concat().as_slice()).to_string();
-        Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, &format!("store {}", &name[..16])).await
+        let owner = format!("store {}", &name[..16]);
+        patiently(|| Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, &owner)).await
     }
 
     /// Returns the project and the channel of this process.
@@ -121,6 +129,24 @@ impl Bus {
             sent => sent.map_err(|error| error.to_string()),
         }
     }
+}
+
+/// Repeats `work` on a stream while the servers do not answer: a cluster without a leader chooses one within seconds.
+async fn patiently<W: Future<Output = Result<(), BusError>>>(work: impl Fn() -> W) -> Result<(), BusError> {
+    let began = tokio::time::Instant::now();
+    loop {
+        match work().await {
+            Err(BusError::Stream { reason, .. }) if is_passing(&reason) && began.elapsed() < LEADER_PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether a stream lacks its leader, or the servers lack theirs. The client has no kind of error for it.
+fn is_passing(reason: &str) -> bool {
+    reason.contains("timed out") || reason.contains("temporarily unavailable")
 }
 
 /// Returns the reader and author of the records that hold the cards of `project`. No job's project has the form of theirs, so no agent
