@@ -91,9 +91,8 @@ impl Bus {
         let state = self.state(self.node(name)?)?;
         let accounts = state["account_details"].as_array().into_iter().flatten();
         let streams = accounts.flat_map(|account| account["stream_detail"].as_array().into_iter().flatten());
-        let leader = |stream: &Value| {
-            Some((stream["name"].as_str()?.to_owned(), stream["cluster"]["leader"].as_str()?.to_owned()))
-        };
+        let leader =
+            |stream: &Value| Some((stream["name"].as_str()?.to_owned(), stream["cluster"]["leader"].as_str()?.to_owned()));
         Ok(streams.filter_map(leader).collect())
     }
 

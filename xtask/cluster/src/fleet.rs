@@ -33,7 +33,8 @@ const RUNS: &str = "runs";
 const CLIENT_TIMEOUT: &str = "60";
 
 /// Notes an effect: one line, appended with one write.
-const NOTE: &str = r#"printf '{"tool":"%s","key":"%s","input":%s}\n' "$0" "$BATON_CALL_ID" "$(cat)" >>"$LEDGER"; sleep 0.3; echo '{}'"#;
+const NOTE: &str =
+    r#"printf '{"tool":"%s","key":"%s","input":%s}\n' "$0" "$BATON_CALL_ID" "$(cat)" >>"$LEDGER"; sleep 0.3; echo '{}'"#;
 
 /// Servers and processes. They end when this is dropped: first the workers, and the network last.
 #[derive(Debug)]
@@ -74,11 +75,9 @@ impl Fleet {
             equip(&mut service, &folder, &bus.address());
             Process::start(SERVICE, service, &folder.join("logs/service.log"))?
         };
+        ready(&folder.join("logs/service.log"), "stop with Ctrl-C", 0)?;
         let mut fleet = Self { workers: BTreeMap::new(), _service: service, bus, database, network, folder, program };
-        // The first one makes the tables.
-        fleet.start_worker(WORKERS[0], &[])?;
-        fleet.wait_for_tables()?;
-        for name in &WORKERS[1..] {
+        for name in WORKERS {
             fleet.start_worker(name, &[])?;
         }
         Ok(fleet)
@@ -93,9 +92,11 @@ impl Fleet {
     pub fn start_worker(&mut self, name: &str, variables: &[(&str, &str)]) -> anyhow::Result<()> {
         let mut worker = self.command(self.network.node(name).command(&self.program));
         worker.args(["work", "--slots", "8", "--trust", "--output", "ndjson"]).envs(variables.iter().copied());
-        let worker = Process::start(name, worker, &self.folder.join(format!("logs/{name}.log")))?;
+        let log = self.folder.join(format!("logs/{name}.log"));
+        let length = fs::metadata(&log).map_or(0, |file| file.len());
+        let worker = Process::start(name, worker, &log)?;
         self.workers.insert(name.to_owned(), worker);
-        Ok(())
+        ready(&log, "stop with Ctrl-C", length)
     }
 
     /// Asks a worker to end, and waits until it has. It must end without an error.
@@ -152,18 +153,20 @@ impl Fleet {
         command.env("BATON_STORE", self.store());
         command
     }
+}
 
-    fn wait_for_tables(&self) -> anyhow::Result<()> {
-        let query = self.query();
-        let is_there = || query("SELECT to_regclass('baton.leases') IS NOT NULL AND to_regclass('baton.runs') IS NOT NULL") == "t";
-        crate::wait("the first worker has made the tables", crate::START_TIMEOUT, || Ok(is_there()))
-    }
+/// Waits until a log has a text after its first `length` bytes.
+fn ready(log: &Path, text: &str, length: u64) -> anyhow::Result<()> {
+    let has_text = || fs::read(log).is_ok_and(|bytes| String::from_utf8_lossy(&bytes[length as usize..]).contains(text));
+    crate::wait(&format!("{} has \"{text}\"", log.display()), crate::START_TIMEOUT, || Ok(has_text()))
 }
 
 /// Adds the folder, the bus and the home of the trial.
 fn equip(command: &mut Command, folder: &Path, bus: &str) {
     command.current_dir(folder.join("jobs"));
-    for name in ["BATON_STORE", "BATON_HOME", "BATON_OUTPUT", "BATON_STATE_HOME", "NATS_CREDS", "NATS_NKEY", "NATS_CA", "NATS_CERT"] {
+    for name in
+        ["BATON_STORE", "BATON_HOME", "BATON_OUTPUT", "BATON_STATE_HOME", "NATS_CREDS", "NATS_NKEY", "NATS_CA", "NATS_CERT"]
+    {
         command.env_remove(name);
     }
     command.env("BATON_BUS", bus).env("BATON_USER", "ann").env("LEDGER", folder.join("ledger.ndjson"));
@@ -183,7 +186,8 @@ fn write_jobs(folder: &Path) -> anyhow::Result<()> {
     let schema = json!({
         "type": "object", "properties": {"tag": {"type": "string"}, "step": {"type": "integer"}}, "required": ["tag", "step"],
     });
-    let tool = |id: &str| json!({"tool_id": id, "type": "function_tool", "description": "Notes its call.", "input_schema": schema});
+    let tool =
+        |id: &str| json!({"tool_id": id, "type": "function_tool", "description": "Notes its call.", "input_schema": schema});
     let command = |id: &str, effect: &str| {
         let mut tool = tool(id);
         tool["effect"] = json!(effect);
@@ -199,9 +203,7 @@ fn write_jobs(folder: &Path) -> anyhow::Result<()> {
             "models": {"scripted": {"provider": "scripted", "script": "the.script.json"}},
         })
     };
-    let agent = |tools: &[&str]| {
-        json!({"agent_id": "lead", "description": "An agent.", "model": "scripted", "system_prompt": "Do it.", "tools": tools})
-    };
+    let agent = |tools: &[&str]| json!({"agent_id": "lead", "description": "An agent.", "model": "scripted", "system_prompt": "Do it.", "tools": tools});
     let call = |tool: &str, step: u64| json!({"tool": tool, "input": {"tag": "{{ request }}", "step": step}});
     let turns = json!([
         {"calls": [call("note", 1)]},

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// The most runs that are open at the same time. With more, waiting for a free processor would hide the time to recover.
-const MAX_OPEN: usize = 10;
+const MAX_OPEN: usize = 16;
 
 /// States of a run that has not ended.
 const OPEN: [&str; 6] = ["created", "queued", "running", "waiting", "paused", "quarantined"];

@@ -123,9 +123,10 @@ fn row(fault: Fault, lasted: Lasted, waiting: &[String], observed: &Observed, fi
 /// Returns the rows as a table in Markdown.
 pub fn table(rows: &[Row]) -> String {
     let seconds = |time: Option<Duration>| time.map_or_else(|| "never".to_owned(), |time| format!("{:.1} s", time.as_secs_f64()));
-    let mut text = "| fault | runs | effects | lost | doubled | broken | unknown | no success | waited | first | last | longest stall |\n\
+    let mut text =
+        "| fault | runs | effects | lost | doubled | broken | unknown | no success | waited | first | last | longest stall |\n\
                     | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
-        .to_owned();
+            .to_owned();
     for Row { fault, remark, findings, waiting, first, last, stall } in rows {
         let Findings { runs, effects, unknown, unsuccessful, lost, doubled, broken, calls: _, repeated: _ } = findings;
         let remark = if remark.is_empty() { String::new() } else { format!(" ({remark})") };

@@ -16,7 +16,7 @@ impl Files {
         fs::create_dir(files.path().join("histories")).unwrap();
         for run in ["a", "b"] {
             files.write(&format!("histories/{run}.ndjson"), &history(run));
-            files.write(&format!("histories/{run}.json"), &[json!({"run": run, "status": "completed"})]);
+            files.write(&format!("histories/{run}.json"), &[json!({"run": run, "status": "success"})]);
         }
         files.write("queued.ndjson", &[json!({"run": "a", "tag": "tag-a"}), json!({"run": "b", "tag": "tag-b"})]);
         files.write("ledger.ndjson", &ledger());
@@ -98,7 +98,12 @@ fn a_lost_run_is_found() {
     let files = Files::new();
     let more = |lines: &mut Vec<Value>| lines.push(json!({"run": "c", "tag": "tag-c"}));
     files.finds("queued.ndjson", more, "lost", "c was queued and has no history");
-    files.finds("histories/a.ndjson", |lines| drop(lines.pop()), "lost", "a is \"completed\" and its history ends with call_finished");
+    files.finds(
+        "histories/a.ndjson",
+        |lines| drop(lines.pop()),
+        "lost",
+        "a is \"success\" and its history ends with call_finished",
+    );
     files.finds("histories/b.json", |lines| lines[0]["status"] = json!("interrupted"), "lost", "b is \"interrupted\"");
     files.finds("histories/a.ndjson", |lines| lines[5]["data"]["state"] = json!("failed"), "lost", "a is");
 }
