@@ -19,8 +19,14 @@ use crate::BusError;
 use crate::address::{Credentials, servers, shown};
 use crate::streams::Kept;
 
-/// Longest time for the first connection.
+/// Longest time for the first connection to a server alone.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest time for each server of a cluster. One that was cut off must not keep a process from the others.
+const CONNECT_EACH: Duration = Duration::from_secs(2);
+
+/// The most attempts to publish a callback, each of which waits for five seconds. Without it, its command would come again much later.
+const CALLBACK_ATTEMPTS: usize = 4;
 
 /// Pause between two questions to the server whether it is still there. A server that leaves two of them without an answer is left for
 /// another one of the cluster. Without them, a process would wait for minutes for a server that was cut off.
@@ -50,7 +56,10 @@ impl Bus {
     /// The address or a file with credentials is wrong, no server can be reached, or the server has no JetStream.
     pub async fn connect(server: &str, credentials: &Credentials, address: Address) -> Result<Self, BusError> {
         let servers = servers(server)?;
-        let options = credentials.options().await?.name("baton").connection_timeout(CONNECT_PATIENCE).ping_interval(PING_PAUSE);
+        let is_cluster = servers.len() > 1;
+        let each = if is_cluster { CONNECT_EACH } else { CONNECT_PATIENCE };
+        let patience = CONNECT_PATIENCE.max(CONNECT_EACH * servers.len() as u32 + Duration::from_secs(1));
+        let options = credentials.options().await?.name("baton").connection_timeout(each).ping_interval(PING_PAUSE);
         let login = servers.first().map(|server| (server.username(), server.password()));
         let options = match login {
             Some((Some(user), Some(password))) => options.user_and_password(user.to_owned(), password.to_owned()),
@@ -66,7 +75,7 @@ impl Bus {
             }
         });
         let unreachable = |reason: String| BusError::Unreachable { server: shown(server), reason };
-        let connecting = tokio::time::timeout(CONNECT_PATIENCE, options.connect(servers)).await;
+        let connecting = tokio::time::timeout(patience, options.connect(servers)).await;
         let client = connecting.map_err(|_| unreachable("it does not answer".to_owned()))?;
         let client = client.map_err(|error| unreachable(error.to_string()))?;
         let jetstream = async_nats::jetstream::new(client.clone());
@@ -120,7 +129,16 @@ impl Bus {
             let sent = self.0.jetstream.publish_with_headers(subject.clone(), headers.clone(), payload.clone()).await?;
             sent.await.map(drop)
         };
-        match send().await {
+        let mut sent = send().await;
+        let attempts = if kept == Kept::Callbacks { CALLBACK_ATTEMPTS } else { 1 };
+        for _ in 1..attempts {
+            // A stream without a leader gets one within seconds. A callback may be repeated.
+            if !matches!(&sent, Err(error) if error.kind() == PublishErrorKind::TimedOut) {
+                break;
+            }
+            sent = send().await;
+        }
+        match sent {
             Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
                 let made = kept.ensure(&self.0.jetstream, &self.0.address.project).await;
                 made.map_err(|error| error.to_string())?;

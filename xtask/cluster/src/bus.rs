@@ -80,7 +80,7 @@ impl Bus {
     pub fn wait_until_whole(&self) -> anyhow::Result<()> {
         let give_up = Instant::now() + START_TIMEOUT;
         while !self.nodes.iter().all(|node| self.is_healthy(node)) {
-            ensure!(Instant::now() < give_up, "the NATS servers are no cluster after {} s", START_TIMEOUT.as_secs());
+            ensure!(Instant::now() < give_up, "the NATS servers have not become one cluster after {} s", START_TIMEOUT.as_secs());
             std::thread::sleep(Duration::from_millis(200));
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Bus {
     }
 
     fn node(&self, name: &str) -> anyhow::Result<&Node> {
-        self.nodes.iter().find(|node| node.name == name).with_context(|| format!("{name} is no server"))
+        self.nodes.iter().find(|node| node.name == name).with_context(|| format!("{name} is not one of the servers"))
     }
 
     fn state(&self, node: &Node) -> anyhow::Result<Value> {

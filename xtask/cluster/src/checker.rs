@@ -2,7 +2,7 @@
 //!
 //! A folder of a trial has these files:
 //!
-//! - `queued.ndjson`: a line `{"run", "tag"}` for each run that a client was told is queued.
+//! - `queued.ndjson`: a line `{"run", "tag"}` for each run whose queueing was confirmed to a client.
 //! - `histories/RUN.ndjson`: the timeline of each run of the store (`baton timeline RUN --output ndjson`).
 //! - `histories/RUN.json`: its state (`baton show RUN --output json`).
 //! - `ledger.ndjson`: a line `{"tool", "key", "input"}` for each effect, written by the program that had the effect.

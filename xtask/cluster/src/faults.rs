@@ -37,7 +37,7 @@ pub enum Fault {
     Clocks,
 }
 
-/// How long faults last.
+/// Lengths of faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     /// Time for which a node is cut off.
@@ -106,7 +106,7 @@ impl Fault {
                 let library = faketime()?;
                 for (worker, shift) in [(WORKERS[0], "+1h"), (WORKERS[1], "-1h")] {
                     fleet.stop_worker(worker)?;
-                    // Pauses are measured by the monotonic clock, which nobody sets.
+                    // Pauses are measured by the monotonic clock, which is never set.
                     let shifted = [("LD_PRELOAD", library.as_str()), ("FAKETIME", shift), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
                     fleet.start_worker(worker, &shifted)?;
                 }

@@ -20,7 +20,7 @@ const PREFIX: &str = "10.213.77";
 const KEEPER: &str = r#"
 read -r _end
 for namespace in "$@"; do
-    for _ in {1..100}; do
+    for _ in {1..300}; do
         case "$namespace" in *-database) ;; *) break ;; esac
         [ -z "$(ip netns pids "$namespace" 2>/dev/null)" ] && break
         sleep 0.1

@@ -1,4 +1,4 @@
-//! What happens during a trial: runs that a client queues, and the states of all runs of the database.
+//! The events of a trial: runs that a client queues, and the states of all runs of the database.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -125,7 +125,7 @@ pub(crate) fn watch(fleet: &Fleet, after: u64, observed: &Observed, samples: &Pa
     }))
 }
 
-/// A client that queues runs whose tags begin with `prefix`. Runs that are queued for sure are added to the file `queued`.
+/// Starts a client that queues runs whose tags begin with `prefix`. Runs that are queued for sure are added to the file `queued`.
 pub(crate) fn queue(fleet: &Fleet, prefix: &str, observed: &Observed, queued: &Path) -> anyhow::Result<Repeating> {
     let mut file = File::create(queued).with_context(|| format!("{}", queued.display()))?;
     let log = fleet.folder().join("logs/client.log");

@@ -27,7 +27,7 @@ pub struct Trial {
     pub number: usize,
     /// The fault.
     pub fault: Fault,
-    /// How long it lasts.
+    /// Its length.
     pub lengths: Lengths,
 }
 
@@ -38,7 +38,7 @@ pub struct Row {
     pub fault: Fault,
     /// A remark about it.
     pub remark: String,
-    /// What the checker found.
+    /// Findings of the checker.
     pub findings: Findings,
     /// Number of runs that waited when the fault ended.
     pub waiting: usize,

@@ -51,7 +51,7 @@ impl Files {
     }
 }
 
-/// A run that makes a `keyed` and an `at_most_once` call.
+/// Returns a run that makes a `keyed` and an `at_most_once` call.
 fn history(run: &str) -> Vec<Value> {
     let line = |seq: u64, entry: &str, call: Option<&str>, more: Value| {
         let mut line = json!({"v": 0, "run": run, "seq": seq, "decision": seq / 2, "entry": entry, "call": call});

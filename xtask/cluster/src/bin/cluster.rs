@@ -15,7 +15,7 @@ struct Options {
     /// The faults, in this order; all without one.
     #[arg(value_enum, value_name = "FAULT")]
     faults: Vec<Fault>,
-    /// How often each fault happens.
+    /// Number of times that each fault happens.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
     /// Seconds for which a node is cut off.
@@ -65,9 +65,16 @@ fn run(options: &Options) -> anyhow::Result<()> {
     let faults = if options.faults.is_empty() { Fault::value_variants() } else { &options.faults };
     let lengths = Lengths { cut: Duration::from_secs(options.cut), ..Lengths::default() };
     let mut fleet = Fleet::start(&program, &folder)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut failed) = (Vec::new(), 0);
     for (number, fault) in (0..options.rounds).flat_map(|_| faults).enumerate() {
-        let row = Trial { number: number + 1, fault: *fault, lengths }.run(&mut fleet)?;
+        let row = match (Trial { number: number + 1, fault: *fault, lengths }).run(&mut fleet) {
+            Ok(row) => row,
+            Err(error) => {
+                println!("{}: the trial failed: {error:#}", fault.name());
+                failed += 1;
+                continue;
+            }
+        };
         print!("{}", table(std::slice::from_ref(&row)));
         for fault in row.findings.faults() {
             println!("     {fault}");
@@ -77,7 +84,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     drop(fleet);
     println!("\n{}", table(&rows));
     println!("histories, ledger and logs are in {}", folder.display());
-    let failed = rows.iter().filter(|row| !row.findings.is_clean()).count();
-    ensure!(failed == 0, "{failed} of {} trials lost a run, doubled an effect or broke a history", rows.len());
+    let unclean = rows.iter().filter(|row| !row.findings.is_clean()).count();
+    ensure!(unclean + failed == 0, "{failed} trials failed; {unclean} others lost a run, doubled an effect or broke a history");
     Ok(())
 }
