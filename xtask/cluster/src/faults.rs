@@ -25,6 +25,8 @@ pub enum Fault {
     LeaderCut,
     /// A NATS server that leads fewest streams is cut off.
     FollowerCut,
+    /// The leading NATS server and a worker are cut off at the same time.
+    LeaderAndWorkerCut,
     /// The database is cut off.
     DatabaseCut,
     /// A worker is stopped (SIGSTOP) until others have its runs, and then continues.
@@ -75,16 +77,20 @@ impl Fault {
                 std::thread::sleep(lengths.load);
                 String::new()
             }
-            Self::WorkerCut => cut(fleet, WORKERS[0], lengths)?,
+            Self::WorkerCut => cut(fleet, &[WORKERS[0]], lengths)?,
             Self::LeaderCut => {
                 let (leader, _) = fleet.bus.leader_and_follower()?;
-                cut(fleet, &leader, lengths)?
+                cut(fleet, &[&leader], lengths)?
             }
             Self::FollowerCut => {
                 let (_, follower) = fleet.bus.leader_and_follower()?;
-                cut(fleet, &follower, lengths)?
+                cut(fleet, &[&follower], lengths)?
             }
-            Self::DatabaseCut => cut(fleet, DATABASE, lengths)?,
+            Self::LeaderAndWorkerCut => {
+                let (leader, _) = fleet.bus.leader_and_follower()?;
+                cut(fleet, &[&leader, WORKERS[0]], lengths)?
+            }
+            Self::DatabaseCut => cut(fleet, &[DATABASE], lengths)?,
             Self::WorkerStopped => stop_and_continue(fleet, observed)?,
             Self::ServersRestart => {
                 for server in SERVERS {
@@ -130,11 +136,11 @@ impl Fault {
     }
 }
 
-fn cut(fleet: &Fleet, node: &str, lengths: Lengths) -> anyhow::Result<String> {
-    fleet.network.cut(node)?;
+fn cut(fleet: &Fleet, nodes: &[&str], lengths: Lengths) -> anyhow::Result<String> {
+    nodes.iter().try_for_each(|node| fleet.network.cut(node))?;
     std::thread::sleep(lengths.cut);
-    fleet.network.join(node)?;
-    Ok(format!("{node}, for {} s", lengths.cut.as_secs()))
+    nodes.iter().try_for_each(|node| fleet.network.join(node))?;
+    Ok(format!("{}, for {} s", nodes.join(" and "), lengths.cut.as_secs()))
 }
 
 /// Stops a worker that executes runs, until other workers have all of them, and lets it continue.

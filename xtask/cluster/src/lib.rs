@@ -5,7 +5,7 @@
 //! effects are noted in a ledger, a file that the engine never reads. When all runs have ended, [`checker`] reads their histories and the
 //! ledger: no run is lost, and no effect is doubled. A trial also measures how long it took until runs that waited continued.
 //!
-//! What the kit does *not* try: slow and lossy networks, a database with standbys, and more than one fault at a time.
+//! What the kit does *not* try: slow and lossy networks, a database with standbys, and most faults at the same time.
 
 mod bus;
 pub mod checker;
