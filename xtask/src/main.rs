@@ -5,6 +5,7 @@ mod architecture;
 mod bench;
 mod browser;
 mod check;
+mod cluster;
 mod crash;
 mod dependencies;
 mod dist;
@@ -63,6 +64,15 @@ enum Chore {
         #[arg(long)]
         release: bool,
         /// Handed to the crash kit: jobs, `--shapes`, `--nested`, `--random`, `--zombies`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Cuts off, stops and restarts workers, NATS servers and the database in network namespaces; needs root. `-- --help` lists the options.
+    Cluster {
+        /// Builds the programs for speed.
+        #[arg(long)]
+        release: bool,
+        /// Handed to the cluster kit: names of faults, `--rounds`, `--cut`, `--check`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -132,6 +142,9 @@ fn main() -> ExitCode {
         }
         Chore::Crash { release, arguments } => {
             return crash::run(release, &arguments).unwrap_or_else(|error| failed(&error));
+        }
+        Chore::Cluster { release, arguments } => {
+            return cluster::run(release, &arguments).unwrap_or_else(|error| failed(&error));
         }
         Chore::Simulate { arguments } => {
             let run = ["run", "--quiet", "--release", "--package", "baton-proof", "--example", "simulate", "--"];

@@ -13,7 +13,7 @@ const FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/bin"];
 /// The Python client, in the version that the tests were written with.
 const CLIENT: &str = "nats-py==2.16.0";
 /// Packages whose tests start a server.
-const PACKAGES: [&str; 3] = ["baton", "baton-servers", "baton-tests"];
+const PACKAGES: [&str; 4] = ["baton", "baton-cluster", "baton-servers", "baton-tests"];
 
 /// Installs nats-server with Debian's package manager, and its Python client into `target/python`, if they are missing and `arguments` of
 /// `cargo test` may select a test that needs them. Without them these tests fail, and their messages name what is missing.

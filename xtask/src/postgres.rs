@@ -9,7 +9,7 @@ const PROGRAMS: [&str; 3] = ["initdb", "postgres", "psql"];
 /// Folder in which Debian's packages have them, each version in a folder of its own.
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// Packages whose tests start a server.
-const PACKAGES: [&str; 4] = ["baton", "baton-servers", "baton-store", "baton-tests"];
+const PACKAGES: [&str; 5] = ["baton", "baton-cluster", "baton-servers", "baton-store", "baton-tests"];
 
 /// Installs PostgreSQL if there is none and `arguments` of `cargo test` may select a test that needs one. Without it these tests fail, and
 /// their messages name what is missing.

@@ -8,13 +8,17 @@ use anyhow::{Context, bail};
 use crate::project::{cargo, run_cargo};
 use crate::{browser, nats, postgres};
 
-/// Runs all tests, or those that `arguments` leave. Whether they pass or fail, the last line printed is `N passed, N failed`.
+/// Runs all tests, or those that `arguments` leave. Whether they pass or fail, the last line printed is `N passed, N failed`. Lines before it
+/// name what was skipped.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let mut sum = Sum::default();
     let code = match run_tests(arguments, &mut sum) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => crate::failed(&error),
     };
+    for notice in &sum.skipped {
+        println!("{notice}");
+    }
     println!("{sum}");
     code
 }
@@ -56,11 +60,18 @@ struct Sum {
     passed: u64,
     failed: u64,
     ignored: u64,
+    /// Notices of tests that passed without a trial, such as those that need rights of root. They are repeated at the end.
+    skipped: Vec<String>,
 }
 
 impl Sum {
-    /// Adds the counts in `line` if it is a runner's summary: `test result: ok. 5 passed; 0 failed; 0 ignored; …`.
+    /// Adds the counts in `line` if it is a runner's summary: `test result: ok. 5 passed; 0 failed; 0 ignored; …`. Keeps a notice of a
+    /// test that was skipped.
     fn add(&mut self, line: &str) {
+        // The runner may have begun the line with the name of the test.
+        if let Some(begin) = line.find("SKIPPED: ") {
+            self.skipped.push(line[begin..].to_owned());
+        }
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
         for count in counts.split("; ") {
             match count.split_once(' ').map(|(number, what)| (number.parse::<u64>(), what)) {
@@ -95,7 +106,9 @@ mod tests {
             test result: not a summary\n1 passed";
         let mut sum = Sum::default();
         output.lines().for_each(|line| sum.add(line));
-        assert_eq!(sum, Sum { passed: 13, failed: 2, ignored: 1 });
+        assert_eq!(sum, Sum { passed: 13, failed: 2, ignored: 1, skipped: Vec::new() });
+        sum.add("test no_run_is_lost ... SKIPPED: the trial of a cluster: no rights");
+        assert_eq!(sum.skipped, ["SKIPPED: the trial of a cluster: no rights"]);
         assert_eq!(sum.to_string(), "13 passed, 2 failed, 1 ignored");
     }
 }

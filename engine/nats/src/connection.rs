@@ -20,8 +20,21 @@ use crate::BusError;
 use crate::address::{Credentials, servers, shown};
 use crate::streams::Kept;
 
-/// Longest time for the first connection.
+/// Longest time for the first connection to a server alone.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest time for each server of a cluster. One that was cut off must not keep a process from the others.
+const CONNECT_EACH: Duration = Duration::from_secs(2);
+
+/// The most attempts to publish a callback, each of which waits for five seconds. Without it, its command would come again much later.
+const CALLBACK_ATTEMPTS: usize = 4;
+
+/// Pause between two questions to the server whether it is still there. A server that leaves two of them without an answer is left for
+/// another one of the cluster. Without them, a process would wait for minutes for a server that was cut off.
+const PING_PAUSE: Duration = Duration::from_secs(5);
+
+/// Time for which a cluster may choose its leaders, while a process starts.
+const LEADER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to NATS, for the project and channel of a process. Cheap to clone. It connects again by itself.
 #[derive(Clone)]
@@ -46,7 +59,10 @@ impl Bus {
     /// The address or a file with credentials is wrong, no server can be reached, or the server has no JetStream.
     pub async fn connect(server: &str, credentials: &Credentials, address: Address) -> Result<Self, BusError> {
         let servers = servers(server)?;
-        let options = credentials.options().await?.name("baton").connection_timeout(CONNECT_PATIENCE);
+        let is_cluster = servers.len() > 1;
+        let each = if is_cluster { CONNECT_EACH } else { CONNECT_PATIENCE };
+        let patience = CONNECT_PATIENCE.max(CONNECT_EACH * servers.len() as u32 + Duration::from_secs(1));
+        let options = credentials.options().await?.name("baton").connection_timeout(each).ping_interval(PING_PAUSE);
         let login = servers.first().map(|server| (server.username(), server.password()));
         let options = match login {
             Some((Some(user), Some(password))) => options.user_and_password(user.to_owned(), password.to_owned()),
@@ -62,7 +78,7 @@ impl Bus {
             }
         });
         let unreachable = |reason: String| BusError::Unreachable { server: shown(server), reason };
-        let connecting = tokio::time::timeout(CONNECT_PATIENCE, options.connect(servers)).await;
+        let connecting = tokio::time::timeout(patience, options.connect(servers)).await;
         let client = connecting.map_err(|_| unreachable("it does not answer".to_owned()))?;
         let client = client.map_err(|error| unreachable(error.to_string()))?;
         let jetstream = async_nats::jetstream::new(client.clone());
@@ -71,7 +87,7 @@ impl Bus {
         let keeper = keeper(&address.project);
         let bus = Self(Arc::new(Connected { client, jetstream, keeper, address, project, owner: OnceLock::new() }));
         for stream in Kept::ALL {
-            bus.ensure(stream).await?;
+            patiently(|| bus.ensure(stream)).await?;
         }
         Ok(bus)
     }
@@ -84,7 +100,7 @@ impl Bus {
         let secret = store.secret().await.map_err(|error| BusError::Store(error.to_string()))?;
         let name = ContentHash::of([&secret[..], b"bus"].concat().as_slice()).to_string();
         let owner = format!("store {}", &name[..16]);
-        Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, &owner).await?;
+        patiently(|| Kept::Callbacks.claim(&self.0.jetstream, &self.0.address.project, &owner)).await?;
         self.0.owner.get_or_init(|| owner);
         Ok(())
     }
@@ -135,7 +151,16 @@ impl Bus {
             let sent = self.0.jetstream.publish_with_headers(subject.clone(), headers.clone(), payload.clone()).await?;
             sent.await.map(drop)
         };
-        match send().await {
+        let mut sent = send().await;
+        let attempts = if kept == Kept::Callbacks { CALLBACK_ATTEMPTS } else { 1 };
+        for _ in 1..attempts {
+            // A stream without a leader gets one within seconds. A callback may be repeated.
+            if !matches!(&sent, Err(error) if error.kind() == PublishErrorKind::TimedOut) {
+                break;
+            }
+            sent = send().await;
+        }
+        match sent {
             Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
                 self.ensure(kept).await.map_err(|error| error.to_string())?;
                 send().await.map_err(|error| error.to_string())
@@ -143,6 +168,24 @@ impl Bus {
             sent => sent.map_err(|error| error.to_string()),
         }
     }
+}
+
+/// Repeats `work` on a stream while the servers do not answer: a cluster without a leader chooses one within seconds.
+async fn patiently<W: Future<Output = Result<(), BusError>>>(work: impl Fn() -> W) -> Result<(), BusError> {
+    let began = tokio::time::Instant::now();
+    loop {
+        match work().await {
+            Err(BusError::Stream { reason, .. }) if is_passing(&reason) && began.elapsed() < LEADER_PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether a stream lacks its leader, or the servers lack theirs. The client has no kind of error for it.
+fn is_passing(reason: &str) -> bool {
+    reason.contains("timed out") || reason.contains("temporarily unavailable")
 }
 
 /// Returns the reader and author of the records that hold the cards of `project`. No job's project has the form of theirs, so no agent

@@ -37,7 +37,11 @@ use crate::streams::{ACK_WAIT, Kept};
 use crate::{Bus, BusError};
 
 /// Longest time for a reply to a request for a card.
-const REPLY_PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The most attempts of such a request. A worker that was cut off gets requests until the server misses it, and another attempt reaches another
+/// worker. Otherwise the whole command would come again much later.
+const REQUESTS: usize = 4;
 
 /// Returns the model of the agents that make the calls: it makes the call that the request describes.
 pub fn caller() -> Arc<dyn Model> {
@@ -191,10 +195,14 @@ impl Bus {
 
     async fn request(&self, subject: String, request: &impl Serialize) -> Result<Value, Failed> {
         let payload = serde_json::to_vec(request).map_err(|error| Failed::Bus(error.to_string()))?;
-        let reply = tokio::time::timeout(REPLY_PATIENCE, self.0.client.request(subject.clone(), payload.into())).await;
-        let reply = reply.map_err(|_| Failed::Bus(format!("there is no answer on {subject}")))?;
-        let reply = reply.map_err(|error| Failed::Bus(format!("{subject}: {error}")))?;
-        serde_json::from_slice(&reply.payload).map_err(|error| Failed::Bus(format!("{subject}: {error}")))
+        for _ in 0..REQUESTS {
+            let request = self.0.client.request(subject.clone(), payload.clone().into());
+            if let Ok(reply) = tokio::time::timeout(REPLY_PATIENCE, request).await {
+                let reply = reply.map_err(|error| Failed::Bus(format!("{subject}: {error}")))?;
+                return serde_json::from_slice(&reply.payload).map_err(|error| Failed::Bus(format!("{subject}: {error}")));
+            }
+        }
+        Err(Failed::Bus(format!("there is no answer on {subject}")))
     }
 
     /// Returns the result of the call of `command`: in a new run, or that of an earlier command for the same call.

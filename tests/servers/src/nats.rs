@@ -48,7 +48,7 @@ impl Nats {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port();
         let supervisor = Command::new("bash")
             .args(["-c", SUPERVISOR])
-            .arg(program())
+            .arg(nats_server())
             .arg(&folder)
             .args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--jetstream", "--store_dir"])
             .arg(folder.join("data"))
@@ -120,8 +120,8 @@ impl Drop for Nats {
     }
 }
 
-/// Returns the path of nats-server.
-fn program() -> PathBuf {
+/// Returns the path of nats-server. Panics if it is not installed.
+pub fn nats_server() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).collect();
     let found = folders.iter().map(|folder| folder.join("nats-server")).find(|file| Path::is_file(file));

@@ -1,5 +1,6 @@
 //! A PostgreSQL server with its data in a temporary folder.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -53,6 +54,25 @@ impl Postgres {
 
     /// Starts a server with more arguments of `postgres`. Panics if PostgreSQL is not installed or does not start.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_by(&[], arguments)
+    }
+
+    /// Starts a server in a network namespace, where it also listens on `address` for all who can reach it. Its socket stays usable from
+    /// everywhere on this machine. Panics like [`Postgres::start`].
+    pub fn start_in(namespace: &str, address: &str) -> Self {
+        let server = Self::start_by(
+            &["ip", "netns", "exec", namespace],
+            &["-c", &format!("listen_addresses={address}"), "-c", "max_wal_size=256MB"],
+        );
+        let rule = format!("host all all {address}/24 trust\n");
+        let mut rules = std::fs::File::options().append(true).open(server.folder.join("data/pg_hba.conf")).expect("the rules");
+        rules.write_all(rule.as_bytes()).expect("the rules can be written");
+        server.sql("postgres", "SELECT pg_reload_conf()");
+        server
+    }
+
+    /// Starts a server by the command `by`, which ends with the name of a program and its arguments.
+    fn start_by(by: &[&str], arguments: &[&str]) -> Self {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("baton-pg-").tempdir().expect("a temporary folder").keep();
         let user = User::unprivileged();
@@ -65,7 +85,8 @@ impl Postgres {
             as_user(&programs.join("initdb")).current_dir(&folder).arg("-D").arg(folder.join("data")).args(initdb).output();
         let made = made.expect("initdb can be started");
         assert!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
-        let supervisor = as_user(Path::new("bash"))
+        let mut supervisor = User::command_by(by, user.as_ref(), Path::new("bash"));
+        let supervisor = supervisor
             .args(["-c", SUPERVISOR])
             .arg(programs.join("postgres"))
             .arg(&folder)
@@ -211,10 +232,19 @@ pub(crate) struct User {
 impl User {
     /// Returns a command of `program` for `user`, or for the user of this process.
     pub(crate) fn command(user: Option<&Self>, program: &Path) -> Command {
-        let Some(user) = user else { return Command::new(program) };
-        let mut command = Command::new("setpriv");
-        command.args([format!("--reuid={}", user.id), format!("--regid={}", user.group), "--clear-groups".to_owned()]);
-        command.arg(program);
+        Self::command_by(&[], user, program)
+    }
+
+    /// Returns the same command, started by the command `by`.
+    fn command_by(by: &[&str], user: Option<&Self>, program: &Path) -> Command {
+        let mut words: Vec<OsString> = by.iter().map(OsString::from).collect();
+        if let Some(user) = user {
+            let change = ["setpriv", &format!("--reuid={}", user.id), &format!("--regid={}", user.group), "--clear-groups"];
+            words.extend(change.map(OsString::from));
+        }
+        words.push(program.into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command
     }
 

@@ -43,14 +43,27 @@ pub(crate) async fn connect(place: &Place) -> Result<Option<Bus>, Failure> {
 /// Builds an engine that executes runs. If there is a bus, the engine sends calls to tool services, and this process takes part in the work
 /// for the project until it ends: callbacks, and requests for cards.
 pub(crate) async fn build(builder: EngineBuilder, place: &Place) -> Result<Engine, Failure> {
-    let Some(bus) = connect(place).await? else { return builder.build().map_err(run_failure) };
+    let (engine, bus) = build_connected(builder, place).await?;
+    if let Some(bus) = bus {
+        let serving = engine.clone();
+        // If the process ends in the middle of a message, another process gets that message again.
+        tokio::spawn(async move { bus.serve(&serving, &CancellationToken::new()).await });
+    }
+    Ok(engine)
+}
+
+/// Builds an engine that only announces runs. A process that ends at once must take no part in the work: the callbacks and requests that it
+/// gets would stay without an answer until they come again.
+pub(crate) async fn build_to_announce(builder: EngineBuilder, place: &Place) -> Result<Engine, Failure> {
+    build_connected(builder, place).await.map(|(engine, _)| engine)
+}
+
+async fn build_connected(builder: EngineBuilder, place: &Place) -> Result<(Engine, Option<Bus>), Failure> {
+    let Some(bus) = connect(place).await? else { return Ok((builder.build().map_err(run_failure)?, None)) };
     let shared = Arc::new(bus.clone());
     let engine = builder.tool_services(shared.clone()).bus(shared).build().map_err(run_failure)?;
     bus.claim(&**engine.store()).await.map_err(failure)?;
-    let serving = engine.clone();
-    // If the process ends in the middle of a message, another process gets that message again.
-    tokio::spawn(async move { bus.serve(&serving, &CancellationToken::new()).await });
-    Ok(engine)
+    Ok((engine, Some(bus)))
 }
 
 /// Returns the error of a bus as a failure of the command.

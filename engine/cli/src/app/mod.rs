@@ -13,7 +13,7 @@ pub(crate) mod options;
 pub(crate) mod reporting;
 pub(crate) mod tasks;
 
-pub(crate) use bus::build;
+pub(crate) use bus::{build, build_to_announce};
 pub(crate) use delivery::{Asked, unpause};
 pub(crate) use ending::{Continuation, Ending, finish, next, outcome, resume_and_finish, usage};
 pub(crate) use engine::{builder, engine, run_failure};

@@ -8,7 +8,7 @@ use baton_types::limits::{Limits, MAX_DOLLARS};
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use crate::app::{Ending, build, builder, complete, document, finish, given_text, run_failure, text_or_file};
+use crate::app::{Ending, build, build_to_announce, builder, complete, document, finish, given_text, run_failure, text_or_file};
 use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
 use crate::job;
@@ -95,10 +95,11 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
     let builder = builder(&store, place.kept_in(), place, Manner::of(args.trust))?;
-    let engine = build(recording.used_by(builder), place).await?;
     if args.queue {
+        let engine = build_to_announce(recording.used_by(builder), place).await?;
         return queue(&engine, job, options, place).await;
     }
+    let engine = build(recording.used_by(builder), place).await?;
     let interruptions = Interruptions::catch()?;
     let handle = engine.start(job, options).await.map_err(run_failure)?;
     let exit = finish(&handle, 0, &store, place, out.as_ref(), interruptions).await?;

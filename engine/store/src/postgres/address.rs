@@ -87,6 +87,10 @@ impl Address {
         if config.get_keepalives_idle() > KEEPALIVE {
             config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE / 2).keepalives_retries(3);
         }
+        if config.get_tcp_user_timeout().is_none() {
+            // While sent data has no acknowledgement, the system asks nothing, and would wait for a quarter of an hour.
+            config.tcp_user_timeout(KEEPALIVE * 2);
+        }
         if config.get_application_name().is_none() {
             config.application_name("baton");
         }
@@ -179,6 +183,11 @@ fn elsewhere(config: &Config, place: &str) -> Option<Config> {
     if let Some(timeout) = config.get_connect_timeout() {
         other.connect_timeout(*timeout);
     }
+    if let Some(timeout) = config.get_tcp_user_timeout() {
+        other.tcp_user_timeout(*timeout);
+    }
+    other.keepalives_idle(config.get_keepalives_idle()).keepalives_retries(config.get_keepalives_retries().unwrap_or(3));
+    other.keepalives_interval(config.get_keepalives_interval().unwrap_or(KEEPALIVE / 2));
     Some(other)
 }
 
