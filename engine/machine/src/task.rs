@@ -358,6 +358,15 @@ pub struct ContextMark {
     pub tokens: u64,
 }
 
+/// The place of a version in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// The conversation that the task began with.
+    Inherited,
+    /// What came after this turn; 0 for the task's request.
+    After(u32),
+}
+
 /// The documents that a task knows or wrote, and the content that its next request shows for the first time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TaskDocuments {
@@ -367,8 +376,8 @@ pub(super) struct TaskDocuments {
     pub named: BTreeMap<DocumentPath, u32>,
     /// The newest versions of its written documents, in the order of their first write.
     pub written: Vec<DocumentRef>,
-    /// The versions that its conversation holds, each with the turn that brought it; 0 for the task's request.
-    pub held: BTreeMap<DocumentRef, u32>,
+    /// The versions that its conversation holds.
+    pub held: BTreeMap<DocumentRef, Held>,
     /// Content for its next request.
     pub fresh: Vec<Fresh>,
 }

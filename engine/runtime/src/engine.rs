@@ -213,6 +213,11 @@ impl Engine {
         self.resume_adopting(id, None, Takes::Unattended).await
     }
 
+    /// Resumes a run that this process owns and does not execute.
+    pub(crate) async fn resume_left(&self, id: &RunId) -> Result<RunHandle, RunError> {
+        self.resume_adopting(id, None, Takes::FromSelf).await
+    }
+
     /// Resumes a run, with the configs in `adopting` if given.
     pub(crate) async fn resume_adopting(
         &self,
@@ -390,6 +395,8 @@ pub(crate) enum Takes {
     IfFree,
     /// As [`Takes::IfFree`], and no person asks for it.
     Unattended,
+    /// As [`Takes::IfFree`], or this process.
+    FromSelf,
 }
 
 /// The former owner of a run that was taken over.
@@ -411,7 +418,12 @@ impl Services {
         let (epoch, former) = loop {
             let record = self.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
             let lives = |owner: &String| is_raced || self.store.is_there(owner) == Some(true);
-            let living = record.owner.clone().filter(|owner| takes != Takes::FromAnyone && lives(owner));
+            let may_take = |owner: &String| match takes {
+                Takes::FromAnyone => true,
+                Takes::FromSelf if *owner == self.store.owner() => true,
+                Takes::IfFree | Takes::Unattended | Takes::FromSelf => !lives(owner),
+            };
+            let living = record.owner.clone().filter(|owner| !may_take(owner));
             if let Some(owner) = living {
                 return Err(RunError::Held { run: id.clone(), owner });
             }

@@ -157,6 +157,14 @@ impl Engine {
             let (may_be_more, passed_before) = (due.runs.len() == limit, passed_over.len());
             if looks_at_store {
                 next_look = due.next.into_iter().chain([now.plus(longest_pause)]).min().unwrap_or(now);
+                // They may not be due, and no other process takes them.
+                for id in left.iter().cloned().collect::<Vec<RunId>>() {
+                    match self.holder(&id).await {
+                        Ok(Holder::Elsewhere { owner }) if owner == self.0.store.owner() => candidates.push((id, None)),
+                        Ok(_) => _ = left.remove(&id),
+                        Err(_) => {}
+                    }
+                }
             }
             candidates.extend(due.runs.into_iter().map(|id| (id, None)));
             for (id, announced) in candidates.drain(..) {
@@ -282,7 +290,7 @@ impl Engine {
         announced: Option<oneshot::Sender<()>>,
         stop: &CancellationToken,
     ) -> Result<Continued, RunError> {
-        let taken = if is_left { self.resume(id).await } else { self.resume_unattended(id).await };
+        let taken = if is_left { self.resume_left(id).await } else { self.resume_unattended(id).await };
         if !matches!(&taken, Err(error) if error.is_outage()) {
             acknowledge(announced);
         }

@@ -9,7 +9,7 @@ use super::calls::{call_of, change_attempts, forget_said, fresh_documents, leave
 use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
-use crate::task::{AcceptanceFacts, Extras, Fresh, FreshContent, OWN_REQUEST, Received, TaskDocuments};
+use crate::task::{AcceptanceFacts, Extras, Fresh, FreshContent, Held, OWN_REQUEST, Received, TaskDocuments};
 use crate::{agent, limits_under, render};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
@@ -102,7 +102,7 @@ fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
     let received = earlier.extras.as_ref().map(|extras| &extras.received.fresh).filter(|received| !received.is_empty());
     if earlier.documents.is_some() || received.is_some() {
         let documents = earlier.documents.as_deref().cloned().unwrap_or_default();
-        let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), 0)).collect();
+        let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), Held::Inherited)).collect();
         let fresh = documents.fresh.iter().chain(received.into_iter().flatten()).cloned().collect();
         // A question writes nothing, so it needs no bases of writes.
         let (read, named) = match task.kind {

@@ -7,7 +7,7 @@ use super::known;
 use super::tasks::enter;
 use crate::phase::{Request, Wait};
 use crate::prelude::*;
-use crate::task::{ContextMark, KEPT_TURNS};
+use crate::task::{ContextMark, Held, KEPT_TURNS};
 use crate::{agent, render};
 
 pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequested) {
@@ -139,8 +139,11 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
     let inherited = std::mem::take(&mut context.inherited_tokens);
     context.base_tokens = context.base_tokens.saturating_sub(inherited);
     if let Some(documents) = &mut task.documents {
-        // The first compaction replaces the inherited messages. The documents of the request are counted as replaced too.
-        documents.held.retain(|_, turn| (*turn == 0 && inherited == 0) || *turn > entry.through_turn);
+        documents.held.retain(|_, held| match held {
+            // The first compaction replaces the inherited messages, except for those of a question.
+            Held::Inherited => inherited == 0,
+            Held::After(turn) => *turn == 0 || *turn > entry.through_turn,
+        });
     }
     context.requests.retain(|request| request.turn > entry.through_turn && Some(request.turn) != summary_turn);
     for request in &mut context.requests {

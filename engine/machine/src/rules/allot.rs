@@ -14,7 +14,7 @@ use baton_types::estimate::text_tokens;
 
 use crate::prelude::*;
 use crate::render::{BUNDLE_TOKENS, is_long, output_tokens, record_tokens};
-use crate::task::{Fresh, FreshContent, OWN_REQUEST};
+use crate::task::{Fresh, FreshContent, Held, OWN_REQUEST};
 use crate::{bounded, limits_under};
 
 /// Number of bytes of a kept output from which its summary is made.
@@ -314,7 +314,8 @@ impl Task {
             if matches!(content, FreshContent::Document { .. })
                 && let btree_map::Entry::Vacant(held) = documents.held.entry(reference)
             {
-                held.insert(request.turn.saturating_sub(1));
+                let is_inherited = request.turn <= 1 && position != OWN_REQUEST;
+                held.insert(if is_inherited { Held::Inherited } else { Held::After(request.turn.saturating_sub(1)) });
                 shown += if position == OWN_REQUEST { version.content.token_count } else { 0 };
             }
         }

@@ -503,7 +503,8 @@ impl Actor {
         batch.wakes = wakes.map(|wakes| self.sending.next().map_or(wakes, |next| wakes.min(next)));
         let is_due = batch.wakes.is_some_and(|wakes| wakes <= self.last);
         self.shared.store.append(batch).await?;
-        if is_due {
+        // A delivery that came just before saw an owner, and announced nothing.
+        if is_due || (self.shared.bus.is_some() && self.shared.store.is_due(&self.id, self.last).await?) {
             self.shared.announce(&self.id, format!("released {}", self.epoch)).await;
         }
         Ok(())
@@ -515,8 +516,14 @@ impl Actor {
         // What a fork knows the answer to does not wait.
         let is_quiet = self.work.is_quiet();
         let waits = self.waits_for_people() && is_quiet;
-        // Its inbox is read first: what is in there may be what the run waits for.
-        let is_suspended = !waits && is_quiet && self.run.is_idle() && !self.commands.waiting && !self.has_ended_early_call();
+        // Its inbox is read first: what is in there may be what the run waits for. A worker would release a suspended run, and so end
+        // a command that waits for a call of its own. One that cannot begin again keeps its process.
+        let is_suspended = !waits
+            && is_quiet
+            && self.run.is_idle()
+            && !self.commands.waiting
+            && self.work.unrepeatable.is_empty()
+            && !self.has_ended_early_call();
         if waits || is_suspended {
             // People take their time: until one answers, the run holds nothing but its records.
             self.transcripts.clear();

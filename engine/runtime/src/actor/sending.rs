@@ -1,8 +1,8 @@
 //! Commands for tool services: one for each suspended call, sent when the suspension is durable.
 //!
 //! A command is sent again while its call has no result: one minute after the suspension, two minutes after, and so on with doubled
-//! times, at most an hour apart. What else could lose a command needs no other care: a bus that is away, and the death of the process
-//! between its commit and its message. After a death, the next owner sends the commands of all calls that wait.
+//! times, at most an hour apart. Commands that the bus does not take are tried again within seconds, in the background. After a death
+//! between a commit and its message, the next owner sends the commands of all calls that wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,11 @@ const FIRST_PAUSE: Duration = Duration::from_mins(1);
 /// Longest time between two commands of a call.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
-/// Longest time that the run waits until the bus has its commands. Those that it does not have by then are sent again later.
+/// Longest time that the run waits until the bus has its commands.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pauses before commands that the bus did not take are tried again. A cluster that has lost a server chooses new leaders in this time.
+const TRY_AGAIN: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 
 /// The state of the commands of a run.
 pub(crate) struct Sending {
@@ -118,14 +121,31 @@ impl Actor {
     }
 }
 
-/// Sends the commands of `run`. Those that the bus does not take are sent again later.
+/// Sends the commands of `run`. Those that the bus does not take are tried again after [`TRY_AGAIN`], without the run waiting for it. A
+/// service answers a second command as the first one.
 async fn send(services: Option<Arc<dyn ToolServices>>, run: RunId, commands: Vec<ServiceCommand>) {
     let Some(services) = services.filter(|_| !commands.is_empty()) else { return };
-    let sent = tokio::time::timeout(PATIENCE, services.send(&commands)).await;
+    if try_to_send(&*services, &run, &commands).await {
+        return;
+    }
+    tokio::spawn(async move {
+        for pause in TRY_AGAIN {
+            tokio::time::sleep(pause).await;
+            if try_to_send(&*services, &run, &commands).await {
+                return;
+            }
+        }
+    });
+}
+
+/// Returns whether the bus took the commands.
+async fn try_to_send(services: &dyn ToolServices, run: &RunId, commands: &[ServiceCommand]) -> bool {
+    let sent = tokio::time::timeout(PATIENCE, services.send(commands)).await;
     let sent = sent.unwrap_or_else(|_| Err(format!("the bus did not take them within {} s", PATIENCE.as_secs())));
-    if let Err(reason) = sent {
+    if let Err(reason) = &sent {
         tracing::warn!(%run, commands = commands.len(), %reason, "commands for tool services are sent again later");
     }
+    sent.is_ok()
 }
 
 #[cfg(test)]
