@@ -105,8 +105,18 @@ impl Errand {
         });
         let slow =
             json!({"exec": {"command": ["sh", "-c", "sleep 2; echo 1"]}, "input_schema": {"type": "object"}, "effect": "pure"});
-        let granted =
-            ["errand", "calculator", "write_file", "strike", "pretty", "slow", "ask_master", "route_to_worker", "sleep", "handoff"];
+        let granted = [
+            "errand",
+            "calculator",
+            "write_file",
+            "strike",
+            "pretty",
+            "slow",
+            "ask_master",
+            "route_to_worker",
+            "sleep",
+            "handoff",
+        ];
         let mut job = TestJob::new("root", json!({"limits": {"calls": 20_000}}))
             .agent_with("root", &granted, json!({"limits": self.limits}))
             .agent("worker", &["handoff"])

@@ -1,5 +1,6 @@
 //! The statement of a batch, with the parts that the batch needs.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use baton_types::document::Content;
@@ -16,14 +17,16 @@ const MAX_PARAMETER_BYTES: usize = 8 << 20;
 
 /// A statement whose first part `hit` returns the run's number, or nothing if the batch is refused.
 pub(super) struct Statement<'a> {
-    text: String,
+    hit: &'static str,
+    /// The other parts. Without any, `hit` alone is the statement.
+    others: String,
     parameters: Vec<Parameter<'a>>,
 }
 
 impl<'a> Statement<'a> {
     /// Returns a statement with the part that changes or inserts the run's row.
-    pub(super) fn new(hit: &str) -> Self {
-        Self { text: format!("WITH hit AS ({hit})"), parameters: Vec::new() }
+    pub(super) fn new(hit: &'static str) -> Self {
+        Self { hit, others: String::new(), parameters: Vec::new() }
     }
 
     /// Adds parameters.
@@ -34,23 +37,25 @@ impl<'a> Statement<'a> {
     /// Adds a part. Each `?` in it is the place of the next of its parameters.
     fn add(&mut self, name: &str, part: &str, values: &[Parameter<'a>]) {
         let mut number = self.parameters.len();
-        let _infallible = write!(self.text, ", {name} AS (");
+        let _infallible = write!(self.others, ", {name} AS (");
         for (index, piece) in part.split('?').enumerate() {
             if index > 0 {
                 number += 1;
-                let _infallible = write!(self.text, "${number}");
+                let _infallible = write!(self.others, "${number}");
             }
-            self.text.push_str(piece);
+            self.others.push_str(piece);
         }
-        self.text.push(')');
+        self.others.push(')');
         self.parameters.extend_from_slice(values);
     }
 
     /// Executes the statement with the parts of a batch; returns whether the batch was written.
     pub(super) async fn run(mut self, client: &Connection, parts: &'a Parts<'a>) -> Result<bool, StoreError> {
         parts.add_to(&mut self);
-        self.text.push_str(" SELECT run FROM hit");
-        if client.frequent(&self.text, &self.parameters).await?.is_none() {
+        let Self { hit, others, parameters } = self;
+        let text =
+            if others.is_empty() { hit.into() } else { Cow::from(format!("WITH hit AS ({hit}){others} SELECT run FROM hit")) };
+        if client.frequent(&text, &parameters).await?.is_none() {
             return Ok(false);
         }
         for (hash, content) in &parts.large {
