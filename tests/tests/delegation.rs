@@ -1,15 +1,19 @@
 //! Delegations by name: `delegate_async`, `launch_principal`, `ask_expert`, `fork_join` and `provision_agent`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_models::Model;
-use baton_runtime::{LoadedJob, RunError, RunOutcome, StartOptions};
-use baton_store::{MemoryStore, Store, StoreError};
+use baton_runtime::{LoadedJob, RunError, RunOutcome, StartOptions, WorkOptions};
+use baton_store::{MemoryStore, RunRecord, SqliteStore, Store, StoreError};
 use baton_types::entry::{Entry, Recorded};
-use baton_types::id::TaskId;
+use baton_types::id::{CallId, RunId, TaskId};
+use baton_types::json::Json;
 use baton_types::message::Part;
 use baton_types::model::ModelTurn;
+use baton_types::principal::Principal;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::failing::{Failing, FailingStore};
 use crate::support::{
@@ -92,13 +96,8 @@ async fn a_delegation_by_name_is_accepted_at_once_and_its_result_follows() {
         _ => handoff("done", &[]),
     })
     .await;
-    let run = finished.entries.iter().find_map(|recorded| match &recorded.entry {
-        Entry::RunStarted(started) => Some(started.run.to_string()),
-        _ => None,
-    });
-    let run = run.expect("the run has an id");
     for (call, task) in [("0/1.1", "0/1.1:task"), ("0/1.2", "0/1.2:task")] {
-        let accepted = json!({"accepted": true, "agent_turn_id": format!("{run}/{task}"), "turn_epoch": 1});
+        let accepted = json!({"accepted": true, "agent_turn_id": task, "turn_epoch": 1});
         assert_eq!(call_output(&finished.entries, call), accepted);
     }
     let reported = finished.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::TaskReported(_))).count();
@@ -118,7 +117,7 @@ async fn a_conversation_goes_on_under_an_id_and_a_clone_leaves_it_alone() {
         5 => calls(&[("delegate_async", target("reuse", "bob", "b2")), ("delegate_async", target("clone", "bob", "c1"))]),
         7 => calls(&[
             ("delegate_async", target("reuse", "bob", "b3")),
-            ("delegate_async", target("reuse", "7k2f/0/5.2:task", "c2")),
+            ("delegate_async", target("reuse", "0/5.2:task", "c2")),
             ("delegate_async", target("reuse", "0/1.2:task", "second")),
             ("provision_agent", json!({"action": "derive", "agent_id": "carol", "derived_from": "bob"})),
         ]),
@@ -178,15 +177,14 @@ async fn agents_that_cannot_be_meant_are_refused() {
     let expected = [
         "there is an agent \"bob\", of the profile worker",
         "there is an agent \"bob\", of the profile worker",
-        "\"Bob\" cannot be an id: use small letters, digits, '_' and '-'",
+        "\"Bob\" cannot be an id: use at most 64 small letters, digits, '_' and '-'",
         "ensure and create need profile_name, and no derived_from",
         "there is no agent \"bobb\" to derive from",
         "derive needs derived_from, and no profile_name: the profile is the same",
         "\"bobb\" is no agent that you provisioned or delegated to in an earlier turn; did you mean \"bob\"?",
-        "the delegation to stranger ended as failed: there is no tool \"route_to_stranger\" that the code of delegate_async may call",
-        "clerk takes no work in the background: its tool route_to_clerk needs \"background\": true, and \"follow_up\": true to go on with \
-         a conversation",
-        "the agent \"bob\" is reused twice: its conversation can go on only once",
+        "you cannot delegate to an agent \"stranger\"",
+        "clerk takes no work in the background: its tool route_to_clerk needs \"background\": true",
+        "the agent \"bob\" is reused twice: its conversation can continue only once",
         "there is no tool \"route_to_stranger\" that the code of fork_join may call",
     ];
     assert_eq!(refused, expected);
@@ -238,6 +236,67 @@ async fn a_join_ends_with_all_results_at_the_first_failure_or_at_its_deadline() 
         assert_eq!(statuses(&finished), expected, "{work:?}");
         assert_eq!(finished.status, "success", "no task keeps the run: {work:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_under_a_worker_ends_when_its_last_task_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(folder.path().join("baton.db")).unwrap());
+    let input = json!({"tasks": [target("new", "worker", "never"), target("new", "clerk", "b")], "deadline_seconds": 600});
+    let engine = engine(
+        store.clone(),
+        &answering(move |turn| if turn == 1 { calls(&[("fork_join", input.clone())]) } else { handoff("done", &[]) }),
+    );
+    let (working, stop) = (engine.clone(), CancellationToken::new());
+    let stopped = stop.clone();
+    let worker = tokio::spawn(async move { working.work(WorkOptions { slots: 1 }, stopped.cancelled(), |_| ()).await });
+    let runs = [
+        engine.queue(job(), StartOptions::default()).await.unwrap(),
+        engine.queue(job(), StartOptions::default()).await.unwrap(),
+    ];
+    let is_so = async |run: &RunId, is_so: fn(&RunRecord) -> bool| {
+        for _ in 0..600 {
+            if is_so(&store.run(run).await.unwrap().unwrap()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{:?}", store.run(run).await);
+    };
+    for run in &runs {
+        is_so(run, |record| record.status != "queued" && record.owner.is_none()).await;
+    }
+    for run in &runs {
+        let call = CallId::from("0/1.1:1/1.1");
+        engine.deliver(run, &call, &Principal::person("ann"), Ok(Json::from(json!({"by": "ann"})))).await.unwrap();
+    }
+    for run in &runs {
+        is_so(run, |record| record.status == "completed").await;
+    }
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_last_attempt_of_a_delegation_is_continued() {
+    let granted = [&TOOLS[..], &["route_to_worker", "handoff"]].concat();
+    let mut job = TestJob::new("root", json!({})).agent("root", &granted).agent("worker", &["handoff"]).built_in("sleep");
+    job = job.changed_tool("route_to_worker", json!({"follow_up": true, "on_failure": {"retry": 2}}));
+    for tool in TOOLS {
+        job = job.built_in(tool);
+    }
+    let model = model(|agent, turn, request| match (agent, turn, request.task.as_str()) {
+        ("root", 1, _) => calls(&[("fork_join", json!({"tasks": [target("new", "worker", "a")]}))]),
+        ("root", 2, _) => calls(&[("fork_join", json!({"tasks": [target("reuse", "0/1.1:1", "b")]}))]),
+        ("worker", _, "0/1.1:1") => ModelTurn::text(""),
+        _ => handoff("done", &[]),
+    });
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let finished = run_to_end(&engine(store, &model), job.load()).await;
+    let mut begun = beginnings(&finished.entries);
+    begun.sort();
+    let expected = [("0/1.1:1", None), ("0/1.1:1/retry.2", None), ("0/2.1:1", Some("0/1.1:1/retry.2"))];
+    assert_eq!(begun, expected.map(|(task, from)| (task.to_owned(), from.map(str::to_owned))));
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ pub(super) fn delegation(
 ) -> TaskCreated {
     let (caller, tool, open) = (draft.task(call.task), draft.tool(call), draft.call(call));
     let callee = super::agent(draft.run.configs(), agent);
-    let continued = tool.continued_task(&open.asked.input);
+    let continued = tool.continued_task(&open.asked.input).map(|task| draft.run.last_attempt(task));
     let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
     TaskCreated {
         caller: Some(caller.id.clone()),
@@ -129,7 +129,7 @@ impl Run {
         if tool.is_background(&asked.input) && self.agent_of(caller).program.is_some() {
             return Err(CallError::new(ErrorCode::InvalidInput, "a program waits for its calls: leave \"wait\" out"));
         }
-        let Some(continued) = tool.continued_task(&asked.input) else { return Ok(()) };
+        let Some(continued) = tool.continued_task(&asked.input).map(|task| self.last_attempt(task)) else { return Ok(()) };
         let may = |task: &&Task| !task.is_live() && task.kind == TaskKind::Delegation && task.tool.as_ref() == Some(&tool.id);
         let callees = self.graph.callees(&self.graph[caller].id);
         let known: Vec<&TaskId> = callees.into_iter().filter(may).map(|task| &task.id).collect();
@@ -144,6 +144,13 @@ impl Run {
             format!("{continued:?} is not a task that you began with {tool}")
         };
         Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"ended_tasks": known})))
+    }
+
+    /// Returns the last attempt at the delegation that `task` is an attempt at.
+    fn last_attempt(&self, task: TaskId) -> TaskId {
+        let call = task.originating_call();
+        let later = (2..).map(|number| call.attempt(number)).take_while(|attempt| self.graph.find(attempt.as_str()).is_some());
+        later.last().unwrap_or(task)
     }
 
     /// Resolves the documents attached to a call to their newest versions. A missing document is an error of the call.

@@ -69,6 +69,8 @@ pub(crate) enum Message {
         /// Channel for the least that they take, or for the limit that leaves no room.
         reply: oneshot::Sender<Result<Least, CallError>>,
     },
+    /// The code of a call has nothing to do until one of its own calls has a result.
+    CodeWaits,
     /// Tell the questions that wait for a person.
     Questions(oneshot::Sender<Vec<OpenQuestion>>),
     /// The engine's own code for a request or a call panicked.

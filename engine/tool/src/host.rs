@@ -92,9 +92,11 @@ pub struct RecalledCall {
     pub task: TaskId,
     /// The call.
     pub call: CallId,
+    /// The number of the entry with its result; 0 for a call of another task.
+    pub seq: u64,
     /// When.
     pub at: Timestamp,
-    /// Its input.
+    /// Its input; that with which it was executed, for a call of the calling task.
     pub input: Json,
     /// Its status.
     pub status: CallStatus,

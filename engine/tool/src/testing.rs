@@ -119,7 +119,7 @@ impl TestContext {
         self.host.recalled.push((
             tool.to_owned(),
             scope,
-            RecalledCall { run, task, call, at, input: input.into(), status: CallStatus::Success },
+            RecalledCall { run, task, call, seq: 0, at, input: input.into(), status: CallStatus::Success },
         ));
         self
     }

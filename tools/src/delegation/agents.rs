@@ -1,4 +1,4 @@
-//! The agents that a task has provisioned or delegated to, by id.
+//! The agents that a task has provisioned or delegated to.
 //!
 //! Nothing is stored: the calls of earlier turns on the timeline are the register. Calls of the same turn do not count, so code that
 //! runs again after a crash sees the same register.
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_tool::{RecallScope, RecalledCall, ToolContext, ToolError};
 use baton_types::call::{CallStatus, ModelCall};
-use baton_types::id::{CallId, ROUTE_PREFIX};
+use baton_types::id::{CallId, ROUTE_PREFIX, TaskId};
 use baton_types::spelling::nearest;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::provision::Provisioned;
-use super::{delegation, invalid, with};
+use super::{delegation, invalid, with_fields};
 
-/// The call of a delegation that has no number.
-pub(super) const ONLY: &str = "task";
+/// The name of the only delegation of a call.
+pub(super) const ONLY_DELEGATION: &str = "task";
 
 /// The agent that is to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub(super) const ONLY: &str = "task";
 pub(super) enum TargetStrategy {
     /// A fresh conversation of an agent of the job.
     New,
-    /// The conversation of an earlier agent goes on.
+    /// The newest conversation of an earlier agent continues.
     Reuse,
     /// A new agent begins with the conversation of an earlier one.
     Clone,
@@ -35,6 +35,7 @@ pub(super) enum TargetStrategy {
 /// The agent that is to work, and its work.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the inputs of the tools")]
 pub(super) struct Instruction {
     pub(super) target_strategy: TargetStrategy,
     pub(super) target_ref: String,
@@ -54,18 +55,21 @@ struct Launched {
     instruction: String,
 }
 
-/// An agent with an id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An agent that has an id.
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     /// The agent of the job that it is.
     pub(super) profile: String,
     /// Its newest task.
-    newest: Option<CallId>,
+    newest: Option<TaskId>,
 }
 
-/// The agents with an id. Agents that were not provisioned have the id of their first task.
+/// The agents of a task. Each has the id under which it was provisioned, and the ids of its tasks.
 #[derive(Debug, Default)]
-pub(super) struct Agents(BTreeMap<String, Known>);
+pub(super) struct Agents {
+    known: Vec<Known>,
+    places: BTreeMap<String, usize>,
+}
 
 impl Agents {
     /// Reads the calls of earlier turns.
@@ -76,89 +80,112 @@ impl Agents {
             let recalled = context.recall(tool, RecallScope::Task).await?.into_iter();
             calls.extend(recalled.filter(|call| turn_of(&call.call) < turn).map(|call| (tool, call)));
         }
-        calls.sort_by(|(_, a), (_, b)| (a.at, &a.call).cmp(&(b.at, &b.call)));
-        let mut agents = Self::default();
-        let mut begun = BTreeMap::new();
+        calls.sort_by_key(|(_, call)| call.seq);
+        let (mut agents, mut delegated) = (Self::default(), BTreeMap::new());
         for (tool, call) in calls {
             if tool == "provision_agent" {
-                if let Some(wanted) = input::<Provisioned>(&call).filter(|_| call.status == CallStatus::Success) {
-                    agents.insert(&wanted);
+                if let Some(provisioned) = input::<Provisioned>(&call).filter(|_| call.status == CallStatus::Success) {
+                    agents.add_provisioned(&provisioned);
                 }
                 continue;
             }
             for (name, instruction) in delegations(tool, &call) {
-                let Ok((profile, _)) = agents.target(&instruction) else { continue };
-                let task = call.call.inner(&name);
-                if !begun.contains_key(&profile) {
-                    let route = context.recall(&format!("{ROUTE_PREFIX}{profile}"), RecallScope::Task).await?;
-                    begun.insert(profile.clone(), route.into_iter().map(|call| call.call).collect::<BTreeSet<_>>());
+                let Ok(target) = agents.target(&instruction) else { continue };
+                let call = call.call.inner(&name);
+                if !delegated.contains_key(&target.profile) {
+                    let route = context.recall(&format!("{ROUTE_PREFIX}{}", target.profile), RecallScope::Task).await?;
+                    delegated.insert(target.profile.clone(), route.into_iter().map(|call| call.call).collect::<BTreeSet<_>>());
                 }
-                if begun[&profile].contains(&task) {
-                    agents.begun(&instruction, &profile, task);
+                // A delegation that was refused has no task.
+                if delegated[&target.profile].contains(&call) {
+                    agents.add_task(&instruction, target, call.created_task());
                 }
             }
         }
         Ok(agents)
     }
 
-    /// Returns the agent with the id `id`: that of `provision_agent`, or an `agent_turn_id`.
+    /// Returns the agent with the id `id`: that of `provision_agent`, or of a task.
     pub(super) fn find(&self, id: &str) -> Option<&Known> {
-        // A task has the same id in a fork, whose run has another one.
-        self.0.get(id).or_else(|| self.0.get(id.split_once('/')?.1))
+        Some(&self.known[*self.places.get(id)?])
     }
 
     /// Adds an agent that was provisioned, or changes nothing if there is one with its id.
-    fn insert(&mut self, wanted: &Provisioned) {
-        let (derived, profile) = (wanted.derived_from.as_deref().and_then(|id| self.find(id)), wanted.profile_name.clone());
-        let known = match (derived, profile) {
-            (Some(derived), None) => derived.clone(),
-            (_, Some(profile)) => Known { profile, newest: None },
+    fn add_provisioned(&mut self, provisioned: &Provisioned) {
+        let known = match (&provisioned.profile_name, provisioned.derived_from.as_deref().and_then(|id| self.find(id))) {
+            (Some(profile), _) => Known { profile: profile.clone(), newest: None },
+            (None, Some(derived)) => derived.clone(),
             (None, None) => return,
         };
-        self.0.entry(wanted.agent_id.clone()).or_insert(known);
+        if !self.places.contains_key(&provisioned.agent_id) {
+            self.places.insert(provisioned.agent_id.clone(), self.known.len());
+            self.known.push(known);
+        }
     }
 
-    fn begun(&mut self, instruction: &Instruction, profile: &str, task: CallId) {
-        let id = match instruction.target_strategy {
-            TargetStrategy::Reuse => match self.0.contains_key(&instruction.target_ref) {
-                true => instruction.target_ref.clone(),
-                false => instruction.target_ref.split_once('/').map(|(_, task)| task.to_owned()).unwrap_or_default(),
-            },
-            TargetStrategy::New | TargetStrategy::Clone => task.created_task().to_string(),
+    /// Adds a task that was delegated to an agent.
+    fn add_task(&mut self, instruction: &Instruction, target: Target, task: TaskId) {
+        let earlier = self.places.get(&instruction.target_ref).copied();
+        let place = match earlier.filter(|_| instruction.target_strategy == TargetStrategy::Reuse) {
+            Some(place) => place,
+            None => {
+                self.known.push(Known { profile: target.profile, newest: None });
+                self.known.len() - 1
+            }
         };
-        self.0.insert(id, Known { profile: profile.to_owned(), newest: Some(task) });
+        self.places.insert(task.to_string(), place);
+        self.known[place].newest = Some(task);
     }
 
-    /// Returns the agent of the job that is to work, and the task whose conversation goes on.
-    fn target(&self, instruction: &Instruction) -> Result<(String, Option<CallId>), ToolError> {
+    /// Returns the agent that is to work.
+    fn target(&self, instruction: &Instruction) -> Result<Target, ToolError> {
         let id = &instruction.target_ref;
         if instruction.target_strategy == TargetStrategy::New {
-            return Ok((id.clone(), None));
+            return Ok(Target { profile: id.clone(), continues: None, reused: None });
         }
-        match self.find(id) {
-            Some(known) => Ok((known.profile.clone(), known.newest.clone())),
-            None => {
-                let known: Vec<&String> = self.0.keys().collect();
-                let near = nearest(id, self.0.keys().map(String::as_str))
-                    .map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
-                let message = format!("{id:?} is no agent that you provisioned or delegated to in an earlier turn{near}");
-                Err(invalid(message).with_detail(json!({"agents": known})))
-            }
-        }
+        let Some(known) = self.find(id) else {
+            let near = nearest(id, self.places.keys().map(String::as_str));
+            let near = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+            let message = format!("{id:?} is no agent that you provisioned or delegated to in an earlier turn{near}");
+            return Err(invalid(message).with_detail(json!({"agents": self.places.keys().collect::<Vec<_>>()})));
+        };
+        let reused = self.places.get(id).copied().filter(|_| instruction.target_strategy == TargetStrategy::Reuse);
+        Ok(Target { profile: known.profile.clone(), continues: known.newest.clone(), reused })
     }
 
-    /// Returns the agent of the job that is to work, and the call that delegates to it.
-    pub(super) fn call(&self, instruction: &Instruction) -> Result<(String, ModelCall), ToolError> {
-        let (profile, continued) = self.target(instruction)?;
-        let call = delegation(&profile, &instruction.instruction);
-        let continued = continued.map(|task| ("continues", json!(task.created_task())));
-        Ok((profile, with(call, continued)))
+    /// Returns the delegations for `instructions`: each with the agent of the job that it is for.
+    ///
+    /// # Errors
+    /// An agent is unknown, or two of them would continue one conversation.
+    pub(super) fn delegations(&self, instructions: &[Instruction]) -> Result<Vec<(String, ModelCall)>, ToolError> {
+        let mut reused = BTreeSet::new();
+        let delegation = |instruction: &Instruction| {
+            let target = self.target(instruction)?;
+            if target.reused.is_some_and(|place| !reused.insert(place)) {
+                let message =
+                    format!("the agent {:?} is reused twice: its conversation can continue only once", instruction.target_ref);
+                return Err(invalid(message));
+            }
+            let call = delegation(&target.profile, &instruction.instruction);
+            let continues = target.continues.map(|task| ("continues", json!(task)));
+            Ok((target.profile, with_fields(call, continues)))
+        };
+        instructions.iter().map(delegation).collect()
     }
+}
+
+/// The agent that is to work.
+struct Target {
+    profile: String,
+    /// The task whose conversation is continued.
+    continues: Option<TaskId>,
+    /// The place of the agent, if its conversation is reused.
+    reused: Option<usize>,
 }
 
 /// Returns the delegations that a call has made, with the names of their calls.
 fn delegations(tool: &str, call: &RecalledCall) -> Vec<(String, Instruction)> {
-    let only = |instruction: Instruction| vec![(ONLY.to_owned(), instruction)];
+    let only = |instruction: Instruction| vec![(ONLY_DELEGATION.to_owned(), instruction)];
     let launched = |Launched { profile_name: target_ref, instruction }| {
         only(Instruction { target_strategy: TargetStrategy::New, target_ref, instruction })
     };

@@ -2,19 +2,20 @@
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError};
-use baton_types::call::{CallStatus, ErrorCode};
+use baton_types::call::CallStatus;
 use baton_types::id::ROUTE_PREFIX;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::agents::{Agents, Instruction, ONLY, TargetStrategy};
-use super::{failed, invalid, with};
+use super::agents::{Agents, Instruction, ONLY_DELEGATION, TargetStrategy};
+use super::{failed, with_fields};
 
 /// A delegation that has begun.
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the outputs of the tool")]
 struct Accepted {
     accepted: bool,
-    /// The work: run and task.
+    /// The task.
     agent_turn_id: String,
     /// The number of its turn.
     turn_epoch: u32,
@@ -42,23 +43,15 @@ async fn begin(context: &ToolContext, instruction: Instruction) -> Result<Accept
         TargetStrategy::New => Agents::default(),
         TargetStrategy::Reuse | TargetStrategy::Clone => Agents::read(context).await?,
     };
-    let (profile, call) = agents.call(&instruction)?;
-    let call = with(call, [("wait", json!(false))]);
-    let result = context.call_tool(Some(ONLY), &call.tool, call.input).await?;
+    let (profile, call) = agents.delegations(&[instruction])?.remove(0);
+    let call = with_fields(call, [("wait", json!(false))]);
+    let result = context.call_tool(Some(ONLY_DELEGATION), &call.tool, call.input).await?;
     if result.status != CallStatus::Success {
-        let code = result.error.as_ref().map(|error| &error.code);
-        let is_of_wait = result.reason().contains("\"wait\"");
-        return Err(match code {
-            Some(ErrorCode::InvalidInput) if is_of_wait => invalid(format!(
-                "{profile} takes no work in the background: its tool {ROUTE_PREFIX}{profile} needs \"background\": true, and \"follow_up\": \
-                 true to go on with a conversation"
-            )),
-            _ => failed(&profile, &result),
-        });
+        return Err(failed(&profile, &result));
     }
-    let begun = result.output.value();
-    match begun.get("task").and_then(Value::as_str) {
-        Some(task) => Ok(Accepted { accepted: true, agent_turn_id: format!("{}/{task}", context.run()), turn_epoch: 1 }),
+    let output = result.output.value();
+    match output.get("task").and_then(Value::as_str) {
+        Some(task) => Ok(Accepted { accepted: true, agent_turn_id: task.to_owned(), turn_epoch: 1 }),
         None => Err(ToolError::new(format!("{ROUTE_PREFIX}{profile} does not delegate in the background"))),
     }
 }

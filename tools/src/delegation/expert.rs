@@ -6,7 +6,7 @@ use baton_types::call::CallStatus;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::agents::ONLY;
+use super::agents::ONLY_DELEGATION;
 use super::{delegation, failed};
 
 /// An answer.
@@ -19,7 +19,7 @@ struct Answered {
 #[tool]
 async fn ask_expert(context: &ToolContext, expert_profile: String, question: String) -> Result<Answered, ToolError> {
     let call = delegation(&expert_profile, &question);
-    let result = context.call_tool(Some(ONLY), &call.tool, call.input).await?;
+    let result = context.call_tool(Some(ONLY_DELEGATION), &call.tool, call.input).await?;
     match result.status {
         CallStatus::Success => Ok(Answered { answer: result.output.value() }),
         _ => Err(failed(&expert_profile, &result)),

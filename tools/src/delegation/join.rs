@@ -1,21 +1,20 @@
 //! `fork_join`: several delegations at once, one result.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_macros::tool;
 use baton_tool::{BoxFuture, ToolContext, ToolError};
-use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::call::{CallResult, CallStatus};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::agents::{Agents, Instruction, TargetStrategy};
-use super::invalid;
+use super::agents::{Agents, Instruction};
+use super::{invalid, reason_of};
 
 /// The most delegations of one call.
-const MOST: usize = 8;
+const MOST_TASKS: usize = 8;
 
 /// The seconds until the results are taken as they are (default).
 const DEADLINE_SECONDS: u64 = 900;
@@ -37,7 +36,7 @@ struct TaskResult {
     /// Its place among the tasks, from 0.
     task_index: usize,
     status: CallStatus,
-    /// The work: run and task.
+    /// The task.
     agent_turn_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Value>,
@@ -53,7 +52,10 @@ async fn fork_join(
     fail_fast: Option<bool>,
     deadline_seconds: Option<u64>,
 ) -> Result<Outcome, ToolError> {
-    let calls = calls_of(&Agents::read(context).await?, &tasks)?;
+    if tasks.is_empty() || tasks.len() > MOST_TASKS {
+        return Err(invalid(format!("a call takes 1 to {MOST_TASKS} tasks, and these are {}", tasks.len())));
+    }
+    let (profiles, calls): (Vec<_>, Vec<_>) = Agents::read(context).await?.delegations(&tasks)?.into_iter().unzip();
     context.check_ahead(calls.clone()).await?;
     let fail_fast = fail_fast.unwrap_or_default();
     let mut ended: Vec<Option<Arc<CallResult>>> = vec![None; calls.len()];
@@ -67,8 +69,7 @@ async fn fork_join(
     }
     let deadline = json!({"seconds": deadline_seconds.unwrap_or(DEADLINE_SECONDS)});
     running.push(Box::pin(async move { (None, context.call_tool(Some(DEADLINE), "sleep", deadline).await) }));
-    // The status of those that have not ended when the result is given.
-    let mut left = CallStatus::Timeout;
+    let mut status_of_unfinished = CallStatus::Timeout;
     while ended.iter().any(Option::is_none) {
         let Some((index, result)) = running.next().await else { break };
         let result = result?;
@@ -81,41 +82,34 @@ async fn fork_join(
         let has_failed = !matches!(result.status, CallStatus::Success | CallStatus::Partial);
         ended[index] = Some(result);
         if fail_fast && has_failed {
-            left = CallStatus::Cancelled;
+            status_of_unfinished = CallStatus::Cancelled;
             break;
         }
     }
     let task = |index: usize| context.call().inner(&(index + 1).to_string()).created_task();
     let results: Vec<TaskResult> = (0..count)
         .map(|task_index| {
-            let agent_turn_id = format!("{}/{}", context.run(), task(task_index));
+            let agent_turn_id = task(task_index).to_string();
             let Some(ended) = &ended[task_index] else {
-                let why = if left == CallStatus::Cancelled { "another task had failed" } else { "the deadline had passed" };
-                return TaskResult { task_index, status: left, agent_turn_id, result: None, error: Some(why.to_owned()) };
+                let why = if status_of_unfinished == CallStatus::Cancelled {
+                    "another task had failed"
+                } else {
+                    "the deadline had passed"
+                };
+                return TaskResult {
+                    task_index,
+                    status: status_of_unfinished,
+                    agent_turn_id,
+                    result: None,
+                    error: Some(why.to_owned()),
+                };
             };
             let output = Some(ended.output.value()).filter(|output| !output.is_null());
-            let error = (ended.status != CallStatus::Success).then(|| ended.reason().to_owned());
+            let error = (ended.status != CallStatus::Success).then(|| reason_of(&profiles[task_index], ended));
             TaskResult { task_index, status: ended.status, agent_turn_id, result: output, error }
         })
         .collect();
     Ok(Outcome { status: joined(&results), results })
-}
-
-/// Returns the calls of the tasks.
-fn calls_of(agents: &Agents, tasks: &[Instruction]) -> Result<Vec<ModelCall>, ToolError> {
-    if tasks.is_empty() || tasks.len() > MOST {
-        return Err(invalid(format!("a call takes 1 to {MOST} tasks, and these are {}", tasks.len())));
-    }
-    let mut reused = BTreeSet::new();
-    for task in tasks.iter().filter(|task| task.target_strategy == TargetStrategy::Reuse) {
-        if !reused.insert(&task.target_ref) {
-            return Err(invalid(format!(
-                "the agent {:?} is reused twice: its conversation can go on only once",
-                task.target_ref
-            )));
-        }
-    }
-    tasks.iter().map(|task| Ok(agents.call(task)?.1)).collect()
 }
 
 /// Returns the status of all results together.

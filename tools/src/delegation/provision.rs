@@ -1,8 +1,8 @@
-//! `provision_agent`: gives an agent of the job an id under which its conversation goes on.
+//! `provision_agent`: gives an agent of the job an id under which its conversation continues.
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError};
-use baton_types::id::is_valid_id;
+use baton_types::id::{MAX_ID_LENGTH, is_valid_id};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -32,6 +32,7 @@ pub(super) struct Provisioned {
 
 /// An agent with an id.
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the outputs of the tool")]
 struct Agent {
     agent_id: String,
     profile_name: String,
@@ -59,7 +60,9 @@ async fn provision_agent(
     metadata: Option<Map<String, Value>>,
 ) -> Result<Agent, ToolError> {
     if !is_valid_id(&agent_id) {
-        return Err(invalid(format!("{agent_id:?} cannot be an id: use small letters, digits, '_' and '-'")));
+        let shown: String = agent_id.chars().take(MAX_ID_LENGTH).collect();
+        let message = format!("{shown:?} cannot be an id: use at most {MAX_ID_LENGTH} small letters, digits, '_' and '-'");
+        return Err(invalid(message));
     }
     let agents = Agents::read(context).await?;
     let known = agents.find(&agent_id);

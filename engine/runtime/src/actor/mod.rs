@@ -138,6 +138,7 @@ impl Incoming {
             | Message::CheckAhead { .. }
             | Message::Questions(_)
             | Message::Panicked(_)
+            | Message::CodeWaits
             | Message::Stop
             | Message::Unattended => None,
         }
@@ -315,6 +316,8 @@ impl Actor {
                 self.run.hold_requests();
             }
             Message::Unattended => self.work.due_when_stopped = true,
+            // What the handle sees follows.
+            Message::CodeWaits => {}
         }
     }
 
@@ -516,13 +519,13 @@ impl Actor {
         // What a fork knows the answer to does not wait.
         let is_quiet = self.work.is_quiet();
         let waits = self.waits_for_people() && is_quiet;
-        // Its inbox is read first: what is in there may be what the run waits for. A worker would release a suspended run, and so end
-        // a command that waits for a call of its own. One that cannot begin again keeps its process.
+        // Its inbox is read first: what is in there may be what the run waits for. A worker releases a suspended run, which ends code
+        // that waits for its calls. So that code must have nothing else to do, and no command waits that would have to begin again.
         let is_suspended = !waits
             && is_quiet
             && self.run.is_idle()
             && !self.commands.waiting
-            && self.work.unrepeatable.is_empty()
+            && self.work.code_waits()
             && !self.has_ended_early_call();
         if waits || is_suspended {
             // People take their time: until one answers, the run holds nothing but its records.

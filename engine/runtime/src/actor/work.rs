@@ -79,6 +79,7 @@ pub(crate) struct Work {
 /// Running code that makes calls.
 struct Calling {
     results: mpsc::UnboundedSender<InnerResult>,
+    calls: Arc<InnerCalls>,
     /// Whether it is a function of this process. Another process may show what it is given.
     is_function: bool,
 }
@@ -114,8 +115,10 @@ impl Work {
 
     /// Sends the code that made `call` its result.
     pub(crate) fn send_result(&self, call: CallId, result: Arc<CallResult>) {
+        let Some(caller) = self.caller_of(&call) else { return };
+        caller.calls.note_result();
         // The code may have ended.
-        let _ended = self.caller_of(&call).map(|caller| caller.results.send((call, result)));
+        let _ended = caller.results.send((call, result));
     }
 
     /// Whether a running function of this process made `call`.
@@ -150,6 +153,11 @@ impl Work {
         let (_, event) = self.taken.remove(&seq)?;
         self.last_taken = seq;
         Some(Message::Event { event, contents: Vec::new(), reply: None })
+    }
+
+    /// Whether all code that makes calls has nothing to do until one of them has a result.
+    pub(crate) fn code_waits(&self) -> bool {
+        self.callers.values().all(|calling| calling.calls.is_idle())
     }
 
     /// Whether no message waits to be handled.
@@ -330,10 +338,11 @@ impl Actor {
         let stopped = if is_inner { token.child_token() } else { token.clone() };
         let inner = (!tool.calls.is_empty()).then(|| {
             let (sender, inbox) = mpsc::unbounded_channel();
-            self.work.callers.insert(call.clone(), Calling { results: sender, is_function });
             let results = self.returned_to(&task, &call);
             let inner = if is_function { InnerCalls::of_function } else { InnerCalls::of_command };
-            Arc::new(inner(results, inbox))
+            let calls = Arc::new(inner(results, inbox, self.sender.clone()));
+            self.work.callers.insert(call.clone(), Calling { results: sender, calls: Arc::clone(&calls), is_function });
+            calls
         });
         let polled_by = if is_function && inner.is_some() { PolledBy::Actor } else { PolledBy::OwnTask };
         let limits = self.run.task(&task).map(|task| self.run.limits(task));

@@ -35,6 +35,7 @@ pub(crate) struct InnerCalls {
     in_order: bool,
     /// The difference between this execution of the code and the first one, if there is any.
     pub(crate) diverged: OnceLock<String>,
+    mailbox: mpsc::UnboundedSender<Message>,
 }
 
 struct State {
@@ -49,6 +50,10 @@ struct State {
     undecided: u32,
     /// Number of calls without a name of their own.
     numbered: u32,
+    /// Number of services of the host that the code waits for, other than calls.
+    outside: u32,
+    /// Whether the code is a function that waits for its calls alone.
+    is_idle: bool,
     /// The moment since which the code waits for calls.
     waits_since: Option<Instant>,
     waited: Duration,
@@ -57,16 +62,29 @@ struct State {
 impl InnerCalls {
     /// Returns the calls of a function that begins. `results` are those of calls that it made before a crash, and `inbox` receives
     /// later ones.
-    pub(crate) fn of_function(results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
-        Self::new(false, results, inbox)
+    pub(crate) fn of_function(
+        results: Vec<InnerResult>,
+        inbox: mpsc::UnboundedReceiver<InnerResult>,
+        mailbox: mpsc::UnboundedSender<Message>,
+    ) -> Self {
+        Self::new(false, results, inbox, mailbox)
     }
 
     /// Does the same for a command.
-    pub(crate) fn of_command(results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
-        Self::new(true, results, inbox)
+    pub(crate) fn of_command(
+        results: Vec<InnerResult>,
+        inbox: mpsc::UnboundedReceiver<InnerResult>,
+        mailbox: mpsc::UnboundedSender<Message>,
+    ) -> Self {
+        Self::new(true, results, inbox, mailbox)
     }
 
-    fn new(in_order: bool, results: Vec<InnerResult>, inbox: mpsc::UnboundedReceiver<InnerResult>) -> Self {
+    fn new(
+        in_order: bool,
+        results: Vec<InnerResult>,
+        inbox: mpsc::UnboundedReceiver<InnerResult>,
+        mailbox: mpsc::UnboundedSender<Message>,
+    ) -> Self {
         let state = State {
             returned: results.iter().map(|(call, _)| call.clone()).collect(),
             results: results.into(),
@@ -75,10 +93,12 @@ impl InnerCalls {
             made: HashSet::new(),
             undecided: 0,
             numbered: 0,
+            outside: 0,
+            is_idle: false,
             waits_since: None,
             waited: Duration::ZERO,
         };
-        Self { state: Mutex::new(state), in_order, diverged: OnceLock::new() }
+        Self { state: Mutex::new(state), in_order, diverged: OnceLock::new(), mailbox }
     }
 
     /// Runs `code`, and gives it a result whenever it is idle.
@@ -90,12 +110,42 @@ impl InnerCalls {
                     return Poll::Ready(value);
                 }
                 if !self.give_next(context) {
+                    self.note_rest();
                     return Poll::Pending;
                 }
             }
         });
         // With a budget, a channel that has a result can look empty, and code that is not idle can look idle.
         tokio::task::coop::unconstrained(driven).await
+    }
+
+    /// Notes whether the code waits for its calls alone, and reports to the run when it begins to.
+    fn note_rest(&self) {
+        let mut state = self.lock();
+        // A command may be busy while it waits for nothing.
+        let is_idle = !self.in_order && state.undecided == 0 && state.outside == 0;
+        if is_idle && !std::mem::replace(&mut state.is_idle, is_idle) {
+            // A run that is over has no mailbox.
+            let _over = self.mailbox.send(Message::CodeWaits);
+        }
+        state.is_idle = is_idle;
+    }
+
+    /// Whether the code has nothing to do until one of its calls has a result. A command never does.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().is_idle
+    }
+
+    /// Notes that a result of a call is on its way to the code.
+    pub(crate) fn note_result(&self) {
+        self.lock().is_idle = false;
+    }
+
+    /// Notes that the code waits for another service of the host, until the returned value is dropped.
+    pub(super) fn waits_outside(&self) -> Outside<'_> {
+        let mut state = self.lock();
+        (state.outside, state.is_idle) = (state.outside + 1, false);
+        Outside(self)
     }
 
     /// Gives the code the first result that it waits for. Returns whether there was one.
@@ -178,6 +228,15 @@ impl State {
     }
 }
 
+/// A service of the host that the code waits for. See [`InnerCalls::waits_outside`].
+pub(super) struct Outside<'c>(&'c InnerCalls);
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        self.0.lock().outside -= 1;
+    }
+}
+
 /// A call whose result the code waits for. Code that drops the future of a call waits for it no longer.
 struct Awaited<'c> {
     calls: &'c InnerCalls,
@@ -230,6 +289,7 @@ pub(super) async fn call(host: &Host, name: Option<&str>, asked: ModelCall) -> R
 
 /// Checks whether the limits leave room for `calls`, and reports the least that they take.
 pub(super) async fn check_ahead(host: &Host, calls: Vec<ModelCall>) -> Result<(), ToolError> {
+    let _outside = host.waits_outside();
     let (reply, checked) = oneshot::channel();
     let message = Message::CheckAhead { by: host.caller.call.clone(), calls, reply };
     host.mailbox.send(message).map_err(|_| run_is_over())?;

@@ -20,7 +20,7 @@ use baton_tool::{
 use baton_types::call::{CallResult, CallStatus, ModelCall};
 use baton_types::config::{Configs, Executor, Tool};
 use baton_types::document::Content;
-use baton_types::entry::{Entry, Recorded};
+use baton_types::entry::{CallApproved, CallStarted, Entry, Recorded};
 use baton_types::event::{Event, Refusal};
 use baton_types::id::{ContentHash, MemoryId, ProjectId, ToolId};
 use baton_types::json::Json;
@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use self::inner::InnerCalls;
+use self::inner::{InnerCalls, Outside};
 use crate::handle::{Message, Progress};
 use crate::processes::Endings;
 use crate::services::{Models, Services};
@@ -80,6 +80,7 @@ impl ToolHost for Host {
             if let Some(content) = self.shared.contents.cached(hash) {
                 return Ok(content);
             }
+            let _outside = self.waits_outside();
             self.entries_are_stored().await;
             self.shared.contents.for_tool(hash).await
         })
@@ -91,6 +92,7 @@ impl ToolHost for Host {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            let _outside = self.waits_outside();
             tokio::select! {
                 () = tokio::time::sleep(duration) => {}
                 () = self.over.cancelled() => {}
@@ -157,6 +159,7 @@ impl ToolHost for Host {
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>> {
         let tool = ToolId::new(tool);
         Box::pin(async move {
+            let _outside = self.waits_outside();
             self.entries_are_stored().await;
             let recalled = match scope {
                 RecallScope::Agent => {
@@ -165,6 +168,7 @@ impl ToolHost for Host {
                         run,
                         task,
                         call,
+                        seq: 0,
                         at,
                         input,
                         status: CallStatus::Success,
@@ -185,7 +189,10 @@ impl ToolHost for Host {
     }
 
     fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>> {
-        Box::pin(ask::answer(self, ask))
+        Box::pin(async move {
+            let _outside = self.waits_outside();
+            ask::answer(self, ask).await
+        })
     }
 
     fn call<'a>(&'a self, name: Option<&'a str>, asked: ModelCall) -> BoxFuture<'a, Result<Arc<CallResult>, ToolError>> {
@@ -193,7 +200,10 @@ impl ToolHost for Host {
     }
 
     fn breadcrumbs(&self, ask: BreadcrumbAsk, may_read_pii: bool) -> BoxFuture<'_, Result<BreadcrumbReply, ToolError>> {
-        Box::pin(breadcrumbs::answer(self, ask, may_read_pii))
+        Box::pin(async move {
+            let _outside = self.waits_outside();
+            breadcrumbs::answer(self, ask, may_read_pii).await
+        })
     }
 
     fn check_ahead(&self, calls: Vec<ModelCall>) -> BoxFuture<'_, Result<(), ToolError>> {
@@ -211,6 +221,7 @@ impl ToolHost for Host {
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {
         let blocking = Arc::clone(&self.shared.blocking);
         Box::pin(async move {
+            let _outside = self.waits_outside();
             let Ok(permit) = blocking.acquire_owned().await else { return };
             // A panic leaves the caller without a value, which it reports.
             let _panicked = tokio::task::spawn_blocking(move || {
@@ -232,6 +243,11 @@ impl Host {
         decided.await.unwrap_or_else(|_| Err(not_running()))
     }
 
+    /// Notes that code which makes calls waits for something else, until the returned value is dropped.
+    fn waits_outside(&self) -> Option<Outside<'_>> {
+        self.inner.as_deref().map(InnerCalls::waits_outside)
+    }
+
     /// Waits until all that the call may see is in the store.
     async fn entries_are_stored(&self) {
         // Without its actor the run is over, and the result is not needed.
@@ -241,21 +257,26 @@ impl Host {
 
     /// Returns the accepted calls of `tool` among the entries of the calling task.
     fn calls_among(&self, entries: &[Arc<Recorded>], tool: &ToolId) -> Vec<RecalledCall> {
-        let mut asked = FxHashMap::default();
+        let mut inputs = FxHashMap::default();
         let mut recalled = Vec::new();
         for recorded in entries {
             match &recorded.entry {
                 Entry::ModelAnswered(entry) => {
                     let calls = (1..).zip(&entry.calls);
-                    asked.extend(calls.map(|(position, asked)| (entry.task.call(entry.turn, position), asked)));
+                    inputs.extend(calls.map(|(position, asked)| (entry.task.call(entry.turn, position), asked.input.clone())));
                 }
-                Entry::CallMade(entry) => _ = asked.insert(entry.call.clone(), &entry.asked),
+                Entry::CallMade(entry) => _ = inputs.insert(entry.call.clone(), entry.asked.input.clone()),
+                Entry::CallApproved(CallApproved { call, input: Some(input), .. })
+                | Entry::CallStarted(CallStarted { call, input: Some(input), .. }) => {
+                    inputs.insert(call.clone(), input.clone());
+                }
                 Entry::CallFinished(entry) if entry.tool == *tool => {
-                    let input = asked.get(&entry.call).map_or_else(Json::null, |asked| asked.input.clone());
+                    let input = inputs.get(&entry.call).cloned().unwrap_or_else(Json::null);
                     recalled.push(RecalledCall {
                         run: self.caller.run.clone(),
                         task: entry.task.clone(),
                         call: entry.call.clone(),
+                        seq: recorded.seq,
                         at: recorded.at,
                         input,
                         status: entry.result.status,

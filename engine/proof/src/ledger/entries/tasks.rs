@@ -189,7 +189,12 @@ impl Ledger {
         };
         let may_wait = created.background == tool.is_some_and(|tool| tool.is_background(&book.asked.input));
         let forks = !is_acceptance && tool.is_some_and(|tool| tool.context == CalleeContext::Fork);
-        let continued = tool.and_then(|tool| tool.continued_task(&book.asked.input));
+        let continued = tool.and_then(|tool| tool.continued_task(&book.asked.input)).map(|named| {
+            // The last attempt counts.
+            let call = named.originating_call();
+            let later = (2..).map(|number| call.attempt(number)).take_while(|attempt| self.tasks.contains_key(attempt));
+            later.last().unwrap_or(named)
+        });
         let may_continue = continued.as_ref().is_none_or(|earlier| {
             let earlier = self.tasks.get(earlier);
             let is_own = |book: &TaskBook| book.created.caller.as_ref() == Some(caller) && book.created.tool == created.tool;
