@@ -88,7 +88,7 @@ impl Bus {
 
     /// Returns the leader of each stream, as the server `name` sees it.
     pub fn leaders(&self, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
-        let state = self.state(self.node(name)?)?;
+        let state = Self::state(self.node(name)?)?;
         let accounts = state["account_details"].as_array().into_iter().flatten();
         let streams = accounts.flat_map(|account| account["stream_detail"].as_array().into_iter().flatten());
         let leader =
@@ -110,7 +110,7 @@ impl Bus {
         self.nodes.iter().find(|node| node.name == name).with_context(|| format!("{name} is not one of the servers"))
     }
 
-    fn state(&self, node: &Node) -> anyhow::Result<Value> {
+    fn state(node: &Node) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&node.get(MONITOR, "/jsz?streams=true")?)?)
     }
 
@@ -121,6 +121,6 @@ impl Bus {
             let cluster = &state["meta_cluster"];
             cluster["leader"].is_string() && cluster["cluster_size"] == SERVERS.len()
         };
-        is_ok && self.state(node).is_ok_and(is_joined)
+        is_ok && Self::state(node).is_ok_and(is_joined)
     }
 }
