@@ -126,13 +126,11 @@ impl Agents {
     /// Adds a task that was delegated to an agent.
     fn add_task(&mut self, instruction: &Instruction, target: Target, task: TaskId) {
         let earlier = self.places.get(&instruction.target_ref).copied();
-        let place = match earlier.filter(|_| instruction.target_strategy == TargetStrategy::Reuse) {
-            Some(place) => place,
-            None => {
-                self.known.push(Known { profile: target.profile, newest: None });
-                self.known.len() - 1
-            }
-        };
+        let reused = earlier.filter(|_| instruction.target_strategy == TargetStrategy::Reuse);
+        let place = reused.unwrap_or_else(|| {
+            self.known.push(Known { profile: target.profile, newest: None });
+            self.known.len() - 1
+        });
         self.places.insert(task.to_string(), place);
         self.known[place].newest = Some(task);
     }

@@ -79,7 +79,7 @@ impl Bus {
     /// Waits until each server has the others and all its copies are current.
     pub fn wait_until_whole(&self) -> anyhow::Result<()> {
         let give_up = Instant::now() + START_TIMEOUT;
-        while !self.nodes.iter().all(|node| self.is_healthy(node)) {
+        while !self.nodes.iter().all(|node| Self::is_healthy(node)) {
             ensure!(Instant::now() < give_up, "the NATS servers have not become one cluster after {} s", START_TIMEOUT.as_secs());
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -115,7 +115,7 @@ impl Bus {
     }
 
     /// Whether a server answers, and knows a leader and both other servers.
-    fn is_healthy(&self, node: &Node) -> bool {
+    fn is_healthy(node: &Node) -> bool {
         let is_ok = node.get(MONITOR, "/healthz").is_ok_and(|text| text.contains("\"ok\""));
         let is_joined = |state: Value| {
             let cluster = &state["meta_cluster"];

@@ -1,5 +1,6 @@
 //! One trial: a client queues runs, a fault happens, all runs end, and the checker judges.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -132,8 +133,9 @@ pub fn table(rows: &[Row]) -> String {
         let remark = if remark.is_empty() { String::new() } else { format!(" ({remark})") };
         let (lost, doubled, broken) = (lost.len(), doubled.len(), broken.len());
         let (first, last, stall) = (seconds(*first), seconds(*last), seconds(Some(*stall)));
-        text += &format!(
-            "| {}{remark} | {runs} | {effects} | {lost} | {doubled} | {broken} | {unknown} | {unsuccessful} | {waiting} | {first} | {last} | {stall} |\n",
+        let _infallible = writeln!(
+            text,
+            "| {}{remark} | {runs} | {effects} | {lost} | {doubled} | {broken} | {unknown} | {unsuccessful} | {waiting} | {first} | {last} | {stall} |",
             fault.name()
         );
     }
