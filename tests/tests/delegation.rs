@@ -52,7 +52,7 @@ fn wait() -> ModelTurn {
     calls(&[("wait_tasks", json!({}))])
 }
 
-/// Runs the job: `root` gives the turns of the root. A worker fails, waits for ever or hands off what it was asked and heard before.
+/// Runs the job: `root` gives the turns of the root. A worker fails, waits for ever or hands off the number of requests in its conversation.
 async fn run(root: impl Fn(u32) -> ModelTurn + Send + Sync + 'static) -> Finished {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     run_to_end(&engine(store, &answering(root)), job()).await
@@ -105,7 +105,7 @@ async fn a_delegation_by_name_is_accepted_at_once_and_its_result_follows() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_under_an_id_and_a_clone_leaves_it_alone() {
+async fn a_conversation_continues_under_an_id_and_a_clone_leaves_it_alone() {
     let finished = run(|turn| match turn {
         1 => calls(&[
             ("provision_agent", json!({"action": "ensure", "agent_id": "bob", "profile_name": "worker"})),
@@ -184,7 +184,7 @@ async fn agents_that_cannot_be_meant_are_refused() {
         "ensure and create need profile_name, and no derived_from",
         "there is no agent \"bobb\" to derive from",
         "derive needs derived_from, and no profile_name: the profile is the same",
-        "\"bobb\" is no agent that you provisioned or delegated to in an earlier turn; did you mean \"bob\"?",
+        "\"bobb\" is not an agent that you provisioned or delegated to in an earlier turn; did you mean \"bob\"?",
         "you cannot delegate to an agent \"stranger\"",
         "clerk takes no work in the background: its tool route_to_clerk needs \"background\": true",
         "the agent \"bob\" is reused twice: its conversation can continue only once",

@@ -363,7 +363,7 @@ pub struct ContextMark {
 pub(super) enum Held {
     /// The conversation that the task began with.
     Inherited,
-    /// What came after this turn; 0 for the task's request.
+    /// The messages after this turn; 0 for the task's request.
     After(u32),
 }
 

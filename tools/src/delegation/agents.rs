@@ -144,7 +144,7 @@ impl Agents {
         let Some(known) = self.find(id) else {
             let near = nearest(id, self.places.keys().map(String::as_str));
             let near = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
-            let message = format!("{id:?} is no agent that you provisioned or delegated to in an earlier turn{near}");
+            let message = format!("{id:?} is not an agent that you provisioned or delegated to in an earlier turn{near}");
             return Err(invalid(message).with_detail(json!({"agents": self.places.keys().collect::<Vec<_>>()})));
         };
         let reused = self.places.get(id).copied().filter(|_| instruction.target_strategy == TargetStrategy::Reuse);

@@ -22,7 +22,7 @@ enum Action {
     Derive,
 }
 
-/// What is kept of an agent.
+/// The fields of an agent that count later.
 #[derive(Debug, Deserialize)]
 pub(super) struct Provisioned {
     pub(super) agent_id: String,

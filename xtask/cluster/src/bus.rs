@@ -79,7 +79,7 @@ impl Bus {
     /// Waits until each server has the others and all its copies are current.
     pub fn wait_until_whole(&self) -> anyhow::Result<()> {
         let give_up = Instant::now() + START_TIMEOUT;
-        while !self.nodes.iter().all(|node| Self::is_healthy(node)) {
+        while !self.nodes.iter().all(Self::is_healthy) {
             ensure!(Instant::now() < give_up, "the NATS servers have not become one cluster after {} s", START_TIMEOUT.as_secs());
             std::thread::sleep(Duration::from_millis(200));
         }

@@ -108,8 +108,9 @@ fn check_history(run: &str, history: &[Value], findings: &mut Findings, results:
         let call = line["call"].as_str();
         match (line["entry"].as_str().unwrap_or_default(), call) {
             ("call_started", Some(call)) => {
-                let earlier = begun.insert(call, &line["input"]);
-                earlier.into_iter().for_each(|_| broken(format!("call {call} begins twice")));
+                for _earlier in begun.insert(call, &line["input"]) {
+                    broken(format!("call {call} begins twice"));
+                }
             }
             ("call_finished", Some(call)) => {
                 findings.calls += 1;

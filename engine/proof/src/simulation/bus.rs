@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// Takes the message `number`. It comes again if nobody acknowledges it in time.
+    /// Takes the message `number`. It comes again if it is not acknowledged in time.
     pub(super) fn take_message(&mut self, number: u64) -> Option<Content> {
         let again = self.store.now.plus(ACKNOWLEDGED_WITHIN);
         let message = self.bus.messages.iter_mut().find(|message| message.number == number)?;

@@ -63,7 +63,7 @@ pub enum Fault {
     DelayedMessage,
     /// The acknowledgement of a message is lost.
     LostAcknowledgement,
-    /// A message comes again, since nobody acknowledged it in time.
+    /// A message comes again, since it was not acknowledged in time.
     Redelivery,
     /// The bus loses everything.
     EmptyBus,

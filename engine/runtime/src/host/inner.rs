@@ -52,7 +52,7 @@ struct State {
     numbered: u32,
     /// Number of services of the host that the code waits for, other than calls.
     outside: u32,
-    /// Whether the code is a function that waits for its calls alone.
+    /// Whether the code waits for its calls alone. Of a command, only its lines are seen.
     is_idle: bool,
     /// The moment since which the code waits for calls.
     waits_since: Option<Instant>,
@@ -122,8 +122,7 @@ impl InnerCalls {
     /// Notes whether the code waits for its calls alone, and reports to the run when it begins to.
     fn note_rest(&self) {
         let mut state = self.lock();
-        // A command may be busy while it waits for nothing.
-        let is_idle = !self.in_order && state.undecided == 0 && state.outside == 0;
+        let is_idle = state.undecided == 0 && state.outside == 0;
         if is_idle && !std::mem::replace(&mut state.is_idle, is_idle) {
             // A run that is over has no mailbox.
             let _over = self.mailbox.send(Message::CodeWaits);
@@ -131,7 +130,7 @@ impl InnerCalls {
         state.is_idle = is_idle;
     }
 
-    /// Whether the code has nothing to do until one of its calls has a result. A command never does.
+    /// Whether the code has nothing to do until one of its calls has a result.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().is_idle
     }
