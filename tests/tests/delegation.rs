@@ -113,7 +113,7 @@ async fn a_conversation_continues_under_an_id_and_a_clone_leaves_it_alone() {
         ]),
         2 | 4 | 6 => wait(),
         3 => calls(&[("delegate_async", target("reuse", "bob", "b1"))]),
-        // A turn later, the conversation of bob goes on, and a clone begins with it.
+        // A turn later, the conversation of bob continues, and a clone begins with it.
         5 => calls(&[("delegate_async", target("reuse", "bob", "b2")), ("delegate_async", target("clone", "bob", "c1"))]),
         7 => calls(&[
             ("delegate_async", target("reuse", "bob", "b3")),

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_models::Model;
-use baton_runtime::{Continued, Engine, LoadedJob, RunError, RunOutcome, StartOptions};
+use baton_runtime::{Engine, LoadedJob, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
 use baton_types::entry::Entry;
 use baton_types::id::RunId;
 use baton_types::principal::Principal;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::support::failing::{Failing, FailingStore};
 use crate::support::tools::{Gate, effects_of};
@@ -583,18 +582,6 @@ async fn cancelling_kills_a_command_that_waits_and_ends_its_calls() {
     for file in ["pid", "child"] {
         gone(&errand.path().join(file)).await;
     }
-}
-
-#[tokio::test]
-async fn a_worker_releases_no_run_whose_command_waits_and_cannot_begin_again() {
-    let text = "call(\"sleep\", name=\"s\", seconds=1)\nslept = result()\nwrite({\"output\": slept[\"status\"]})";
-    let errand = Errand::python(text).config(json!({"effect": "at_most_once"}));
-    let engine = engine(memory(), &running(json!({})));
-    let handle = engine.start(errand.job(), StartOptions::default()).await.unwrap();
-    let continued = engine.work_on(&handle, &CancellationToken::new()).await;
-    assert!(matches!(continued, Continued::Over(RunOutcome::Ended { .. })));
-    let finished = finish(&engine, &handle).await;
-    assert_eq!(call_output(&finished.entries, "0/1.1"), "success");
 }
 
 #[tokio::test]

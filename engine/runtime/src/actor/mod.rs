@@ -520,7 +520,7 @@ impl Actor {
         let is_quiet = self.work.is_quiet();
         let waits = self.waits_for_people() && is_quiet;
         // Its inbox is read first: what is in there may be what the run waits for. A worker releases a suspended run, which ends code
-        // that waits for its calls. So that code must have nothing else to do, and no command waits that would have to begin again.
+        // that waits for its calls. So that code must have nothing else to do.
         let is_suspended = !waits
             && is_quiet
             && self.run.is_idle()

@@ -155,9 +155,9 @@ impl Work {
         Some(Message::Event { event, contents: Vec::new(), reply: None })
     }
 
-    /// Whether all code that makes calls has nothing to do until one of them has a result, and may begin again then.
+    /// Whether all code that makes calls has nothing to do until one of them has a result.
     pub(crate) fn code_waits(&self) -> bool {
-        self.callers.iter().all(|(call, calling)| calling.calls.is_idle() && !self.unrepeatable.contains_key(call))
+        self.callers.values().all(|calling| calling.calls.is_idle())
     }
 
     /// Whether no message waits to be handled.
