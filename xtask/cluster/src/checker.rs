@@ -107,10 +107,8 @@ fn check_history(run: &str, history: &[Value], findings: &mut Findings, results:
         decision = line["decision"].as_u64().unwrap_or(decision);
         let call = line["call"].as_str();
         match (line["entry"].as_str().unwrap_or_default(), call) {
-            ("call_started", Some(call)) => {
-                for _earlier in begun.insert(call, &line["input"]) {
-                    broken(format!("call {call} begins twice"));
-                }
+            ("call_started", Some(call)) if begun.insert(call, &line["input"]).is_some() => {
+                broken(format!("call {call} begins twice"));
             }
             ("call_finished", Some(call)) => {
                 findings.calls += 1;
