@@ -29,7 +29,7 @@ impl Files {
     }
 
     fn write(&self, name: &str, lines: &[Value]) {
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text = lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n") + "\n";
         fs::write(self.path().join(name), text).unwrap();
     }
 
