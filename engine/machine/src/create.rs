@@ -148,6 +148,10 @@ impl Run {
 
     /// Returns the last attempt at the delegation that `task` is an attempt at.
     fn last_attempt(&self, task: TaskId) -> TaskId {
+        // A model may name anything, of any length.
+        if self.graph.find(task.as_str()).is_none() {
+            return task;
+        }
         let call = task.originating_call();
         let later = (2..).map(|number| call.attempt(number)).take_while(|attempt| self.graph.find(attempt.as_str()).is_some());
         later.last().unwrap_or(task)

@@ -67,7 +67,7 @@ impl World {
             for effect in decision.effects {
                 match effect {
                     Effect::Execute { task, agent, call, tool, input } if runs_at_once(&self.configs, tool.as_str()) => {
-                        // What has no effect outside runs at once, and its result joins the batch. So does the suspension of a call
+                        // Work without an effect outside runs at once, and its result joins the batch. So does the suspension of a call
                         // that a service executes.
                         let execution = Execution { task, agent, call, tool, input };
                         events.push_front(code.end(&execution, last));

@@ -316,7 +316,7 @@ impl Actor {
                 self.run.hold_requests();
             }
             Message::Unattended => self.work.due_when_stopped = true,
-            // What the handle sees follows.
+            // It only lets the standing be published again.
             Message::CodeWaits => {}
         }
     }
