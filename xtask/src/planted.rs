@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -48,6 +49,9 @@ const TEMPLATE: (&str, &str) = ("template", "baton_template");
 /// events, which a busy machine may not bring about the first time.
 const ATTEMPTS: usize = 3;
 
+/// Number of bugs that are tried at once.
+const AT_ONCE: usize = 2;
+
 /// A bug that keeps the machine busy for ever is caught when this is over.
 const PATIENCE: Duration = Duration::from_mins(3);
 
@@ -77,13 +81,13 @@ pub(crate) struct Bug {
     caught_by: String,
 }
 
-/// Plants each bug in turn and prints the outcome; an error if one lives, or if the list is not true any more.
+/// Plants each bug and prints the outcome; an error if one lives, or if the list is not true any more.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     plant_each(options, |line| println!("{line}"))
 }
 
-/// Plants each bug in turn and passes a line for each to `report`; an error, which names them, if some live.
-fn plant_each(options: &Options, report: impl Fn(&str)) -> anyhow::Result<()> {
+/// Plants each bug and passes a line for each to `report`; an error, which names them, if some live.
+fn plant_each(options: &Options, report: impl Fn(&str) + Sync) -> anyhow::Result<()> {
     let bugs: Vec<Bug> = serde_json::from_str(BUGS).context("xtask/planted/bugs.json")?;
     if let Some(unknown) = options.only.iter().find(|only| bugs.iter().all(|bug| bug.name != **only)) {
         bail!("no bug is called {unknown}; there are {}", names(&bugs));
@@ -98,17 +102,32 @@ fn plant_each(options: &Options, report: impl Fn(&str)) -> anyhow::Result<()> {
         let (_, tried) = programs.run(suite, None)?;
         ensure!(!tried.caught, "{suite} fails although nothing is planted:\n{}", tried.output);
     }
+    let next = AtomicUsize::new(0);
+    let try_some = || {
+        let mut outcomes = Vec::new();
+        while let Some(bug) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (took, tried) = programs.try_often(bug)?;
+            let how = match (tried.caught, tried.seeds) {
+                (false, _) => "LIVES".to_owned(),
+                (true, Some(count)) => format!("caught after {count} seeds"),
+                (true, None) => format!("caught by {}", bug.caught_by),
+            };
+            report(&format!("{:<36} {how} ({:.1} s): {}", bug.name, took.as_secs_f64(), bug.breaks));
+            outcomes.push((bug.name.as_str(), tried));
+        }
+        anyhow::Ok(outcomes)
+    };
+    // Most tests wait for processes or for time to pass, so two bugs are tried at once.
+    let outcomes = std::thread::scope(|scope| {
+        let threads = [(); AT_ONCE].map(|()| scope.spawn(try_some));
+        threads.map(|thread| thread.join().expect("a thread that tries bugs does not panic"))
+    });
     let mut alive = Vec::new();
     let mut seeds = Vec::new();
-    for bug in &chosen {
-        let (took, tried) = programs.try_often(bug)?;
-        let how = match (tried.caught, tried.seeds) {
-            (false, _) => "LIVES".to_owned(),
-            (true, Some(count)) => format!("caught after {count} seeds"),
-            (true, None) => format!("caught by {}", bug.caught_by),
-        };
-        report(&format!("{:<36} {how} ({:.1} s): {}", bug.name, took.as_secs_f64(), bug.breaks));
-        if tried.caught { seeds.extend(tried.seeds) } else { alive.push(bug.name.as_str()) }
+    for outcomes in outcomes {
+        for (name, tried) in outcomes? {
+            if tried.caught { seeds.extend(tried.seeds) } else { alive.push(name) }
+        }
     }
     seeds.sort_unstable();
     let median = seeds.get(seeds.len() / 2).map_or_else(|| "no".to_owned(), ToString::to_string);

@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::provision::Provisioned;
 use super::{delegation, invalid, with_fields};
 
 /// The name of the only delegation of a call.
@@ -53,6 +52,14 @@ struct Joined {
 struct Launched {
     profile_name: String,
     instruction: String,
+}
+
+/// The input of `provision_agent`, as far as it counts later.
+#[derive(Deserialize)]
+struct Provisioned {
+    agent_id: String,
+    profile_name: Option<String>,
+    derived_from: Option<String>,
 }
 
 /// An agent that has an id.

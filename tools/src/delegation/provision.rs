@@ -22,14 +22,6 @@ enum Action {
     Derive,
 }
 
-/// The fields of an agent that count later.
-#[derive(Debug, Deserialize)]
-pub(super) struct Provisioned {
-    pub(super) agent_id: String,
-    pub(super) profile_name: Option<String>,
-    pub(super) derived_from: Option<String>,
-}
-
 /// An agent with an id.
 #[derive(Debug, Serialize)]
 #[expect(clippy::struct_field_names, reason = "the outputs of the tool")]

@@ -7,14 +7,8 @@ use std::time::Duration;
 
 use baton_types::time::Timestamp;
 
-use super::faults::Fault;
-use super::world::World;
-
 /// Time after which a message that was taken and not acknowledged comes again.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(30);
-
-/// Longest delay of a message, in seconds.
-const LONGEST_DELAY: usize = 120;
 
 /// The messages on the bus.
 #[derive(Default)]
@@ -72,59 +66,32 @@ impl Bus {
         }
     }
 
-    fn store(&mut self, content: Content, from: Timestamp) {
+    /// Stores a message that can be taken from `from` on.
+    pub(super) fn store(&mut self, content: Content, from: Timestamp) {
         self.last += 1;
         self.messages.push(Message { number: self.last, content, from, was_taken: false });
+    }
+
+    /// Keeps the id of a message. Returns false if the bus knows it.
+    pub(super) fn keep_id(&mut self, id: String) -> bool {
+        self.known.insert(id)
+    }
+
+    /// Takes the message `number`, which comes again if it is not acknowledged in time. Returns whether it was taken before, too.
+    pub(super) fn take(&mut self, number: u64, now: Timestamp) -> Option<(Content, bool)> {
+        let message = self.messages.iter_mut().find(|message| message.number == number)?;
+        message.from = now.plus(ACKNOWLEDGED_WITHIN);
+        Some((message.content.clone(), std::mem::replace(&mut message.was_taken, true)))
+    }
+
+    /// Removes an acknowledged message.
+    pub(super) fn remove(&mut self, number: u64) {
+        self.messages.retain(|message| message.number != number);
     }
 
     /// Forgets all messages, as a server does that starts with an empty disk.
     pub(super) fn clear(&mut self) {
         self.messages.clear();
         self.known.clear();
-    }
-}
-
-impl World {
-    /// Publishes a message. One with an `id` that the bus knows is dropped.
-    pub(super) fn publish(&mut self, id: Option<String>, content: Content) {
-        if self.faulty && self.random.once_in(8) {
-            return self.faults.count(Fault::LostMessage);
-        }
-        if id.is_some_and(|id| !self.bus.known.insert(id)) {
-            return;
-        }
-        let mut copies = 1;
-        if self.faulty && self.random.once_in(8) {
-            self.faults.count(Fault::DoubledMessage);
-            copies = 2;
-        }
-        for _ in 0..copies {
-            let mut from = self.store.now;
-            if self.faulty && self.random.once_in(4) {
-                self.faults.count(Fault::DelayedMessage);
-                from = from.plus(Duration::from_secs(1 + self.random.below(LONGEST_DELAY) as u64));
-            }
-            self.bus.store(content.clone(), from);
-        }
-    }
-
-    /// Takes the message `number`. It comes again if it is not acknowledged in time.
-    pub(super) fn take_message(&mut self, number: u64) -> Option<Content> {
-        let again = self.store.now.plus(ACKNOWLEDGED_WITHIN);
-        let message = self.bus.messages.iter_mut().find(|message| message.number == number)?;
-        message.from = again;
-        let content = message.content.clone();
-        if std::mem::replace(&mut message.was_taken, true) {
-            self.faults.count(Fault::Redelivery);
-        }
-        Some(content)
-    }
-
-    /// Removes an acknowledged message, unless the acknowledgement is lost.
-    pub(super) fn remove_message(&mut self, number: u64) {
-        if self.faulty && self.random.once_in(20) {
-            return self.faults.count(Fault::LostAcknowledgement);
-        }
-        self.bus.messages.retain(|message| message.number != number);
     }
 }

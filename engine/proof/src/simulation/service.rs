@@ -3,8 +3,6 @@
 //! The payloads, the card and the meaning of a callback are those of the real wire. Workers carry callbacks out: they put the result
 //! into the inbox first, and acknowledge after that.
 
-use std::collections::BTreeMap;
-
 use baton_machine::CallStage;
 use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::entry::{Entry, Recorded};
@@ -29,9 +27,6 @@ use crate::random::Random;
 
 /// The author of the cards.
 const SERVICE: &str = "service";
-
-/// The cards of the service, by the calls that it has executed.
-pub(super) type Cards = BTreeMap<CallId, Card>;
 
 impl World {
     /// Sends the commands of the calls that `entries`, which are durable, suspend.

@@ -9,18 +9,18 @@ use baton_machine::OpenCall;
 use baton_types::config::Configs;
 use baton_types::entry::{Adoption, Concern, Fork, ForkPoint, ForkedEffects, RunStarted};
 use baton_types::event::Event;
-use baton_types::id::{ContentHash, RunId};
+use baton_types::id::{CallId, ContentHash, RunId};
 use baton_types::json::Json;
 use baton_types::money::Price;
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
+use baton_utp::card::Card;
 use serde_json::json;
 
 use super::bus::{Bus, Content};
 use super::effects::Effects;
 use super::faults::{Fault, Faults};
 use super::owner::{Owner, Work};
-use super::service::Cards;
 use super::store::Store;
 use super::worker::Worker;
 use crate::checker::Checker;
@@ -60,8 +60,8 @@ pub(super) struct World {
     /// Stopped or answered work; its answers may still come.
     pub(super) late: Vec<(u64, Work)>,
     pub(super) effects: Effects,
-    /// The cards of the tool service.
-    pub(super) cards: Cards,
+    /// The cards of the tool service, by the calls that it has executed.
+    pub(super) cards: BTreeMap<CallId, Card>,
     pub(super) checker: Checker,
     pub(super) faults: Faults,
     pub(super) steps: u64,
@@ -108,7 +108,7 @@ impl World {
             works: Vec::new(),
             late: Vec::new(),
             effects: Effects::default(),
-            cards: Cards::new(),
+            cards: BTreeMap::new(),
             faults: Faults::default(),
             steps: 0,
             steps_to_end: 0,
