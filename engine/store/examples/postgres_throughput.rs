@@ -1,7 +1,8 @@
 //! Measures durable batches per second on PostgreSQL, beside plain inserts of rows of the same size.
 //!
-//! `cargo run --release -p baton-store --example postgres_throughput [SECONDS]`. Both use 64 connections to one server with its default
-//! durability: four stores of 16 connections each, and 64 clients that insert by prepared statements. The two are measured by turns.
+//! `cargo run --release -p baton-store --example postgres_throughput [SECONDS]`. Both wait for the default durability of one server.
+//! 64 runs are written by one, two or four stores, as by so many workers. 64 clients insert by prepared statements. They are measured by
+//! turns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,10 +16,8 @@ use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 use tokio::task::JoinSet;
 
-/// Number of connections of both ways.
-const CONNECTIONS: usize = 64;
-/// Number of stores, each with 16 connections.
-const STORES: usize = 4;
+/// Number of runs, and of clients that insert.
+const WRITERS: usize = 64;
 /// Bytes of the text of an entry.
 const TEXT: usize = 900;
 
@@ -30,10 +29,10 @@ async fn main() {
         let database = server.database();
         let inserts = rate(plain(&database).await, seconds).await;
         println!("round {round}: {inserts:.0} plain inserts/s");
-        for parameters in ["prepared=off", "prepared=on"] {
+        for (count, parameters) in [(1, "prepared=off"), (2, "prepared=off"), (4, "prepared=off"), (4, "prepared=on")] {
             let database = server.database();
-            let batches = rate(stores(&database, round, parameters).await, seconds).await;
-            println!("round {round}: {batches:.0} batches/s ({parameters}), ratio {:.2}", batches / inserts);
+            let batches = rate(stores(&database, count, parameters).await, seconds).await;
+            println!("round {round}: {batches:.0} batches/s of {count} stores ({parameters}), ratio {:.2}", batches / inserts);
         }
     }
 }
@@ -68,7 +67,7 @@ async fn rate(mut writers: Writers, seconds: u64) -> f64 {
 async fn plain(database: &Database<'_>) -> Writers {
     database.sql("CREATE TABLE plain (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, text text NOT NULL)");
     let mut writers = Writers::new();
-    for _ in 0..CONNECTIONS {
+    for _ in 0..WRITERS {
         let (client, connection) =
             tokio_postgres::connect(&database.address(), tokio_postgres::NoTls).await.expect("a connection");
         tokio::spawn(connection);
@@ -85,13 +84,13 @@ async fn plain(database: &Database<'_>) -> Writers {
     writers
 }
 
-/// Starts owners of runs that append batches of one entry.
-async fn stores(database: &Database<'_>, round: usize, parameters: &str) -> Writers {
+/// Starts owners of runs, in `count` stores, that append batches of one entry.
+async fn stores(database: &Database<'_>, count: usize, parameters: &str) -> Writers {
     let mut writers = Writers::new();
-    for place in 0..STORES {
+    for place in 0..count {
         let store = Arc::new(PostgresStore::connect(&format!("{}?{parameters}", database.address())).await.expect("a store"));
-        for index in 0..CONNECTIONS / STORES {
-            let run = RunId::new(format!("run {round} {place} {index}"));
+        for index in 0..WRITERS / count {
+            let run = RunId::new(format!("run {place} {index}"));
             let new = NewRun { id: run.clone(), job: "job".into(), at: Timestamp::default(), past: None, trigger: None };
             store.create(new).await.expect("a new run");
             store.take_over(&run, &store.owner(), 0).await.expect("a free run");

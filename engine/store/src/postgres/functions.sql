@@ -1,31 +1,63 @@
 -- Functions keep their plans in each session of the server, also behind a pooler. So the statement of a batch is not planned anew.
 
--- Appends the rows of a batch to a run, if the run is as the batch expects. Returns the run's number, or null.
+-- Appends batches to their runs, each if its run is as the batch expects. Arrays up to `new_wakes` have an element for each batch, in the
+-- order of the runs, so that two groups of batches never wait for each other. All other rows name the place of their batch.
+-- Returns the number of the run for each batch, or null for a batch that is refused.
 CREATE FUNCTION baton.append(
-    of_run text, of_epoch bigint, expected bigint, new_last bigint, new_link bytea, new_updated bigint, new_status text, releases boolean,
-    before bytea, firsts bigint[], lasts bigint[], checksums bigint[], links bytea[], texts text[], of_tasks bigint[], of_places bigint[]
-) RETURNS bigint LANGUAGE plpgsql AS $$
+    ids text[], epochs bigint[], expected bigint[], befores bytea[], new_lasts bigint[], new_links bytea[], new_moments bigint[],
+    new_statuses text[], releases boolean[], new_wakes bigint[],
+    entry_batches bigint[], firsts bigint[], lasts bigint[], checksums bigint[], links bytea[], texts text[],
+    place_batches bigint[], place_tasks bigint[], place_lasts bigint[],
+    content_batches bigint[], hashes bytea[], contents bytea[],
+    command_batches bigint[], numbers bigint[],
+    call_batches bigint[], memories text[], agents text[], tools text[], tasks text[], calls text[], moments bigint[], inputs text[]
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
-    number bigint;
+    written bigint[];
+    hit bigint;
 BEGIN
-    UPDATE baton.runs SET last_seq = new_last, link = new_link, updated = coalesce(new_updated, updated),
-        status = coalesce(new_status, status), owner = CASE WHEN releases THEN NULL ELSE owner END
-    WHERE id = of_run AND epoch = of_epoch AND last_seq = expected AND link = before RETURNING run INTO number;
-    IF number IS NULL THEN
-        RETURN NULL;
-    END IF;
-    IF cardinality(firsts) = 1 THEN
+    FOR batch IN 1..cardinality(ids) LOOP
+        UPDATE baton.runs SET last_seq = new_lasts[batch], link = new_links[batch], updated = coalesce(new_moments[batch], updated),
+            status = coalesce(new_statuses[batch], status), owner = CASE WHEN releases[batch] THEN NULL ELSE owner END
+        WHERE id = ids[batch] AND epoch = epochs[batch] AND last_seq = expected[batch] AND link = befores[batch]
+        RETURNING run INTO hit;
+        written[batch] := hit;
+        CONTINUE WHEN hit IS NULL OR NOT releases[batch];
+        IF new_wakes[batch] IS NULL THEN
+            DELETE FROM baton.waiting WHERE run = hit;
+        ELSE
+            INSERT INTO baton.waiting (run, wakes) VALUES (hit, new_wakes[batch])
+            ON CONFLICT (run) DO UPDATE SET wakes = excluded.wakes;
+        END IF;
+    END LOOP;
+    IF cardinality(firsts) > 0 THEN
         INSERT INTO baton.entries (run, first, last, checksum, link, entries)
-        VALUES (number, firsts[1], lasts[1], checksums[1], links[1], texts[1]);
-    ELSE
-        INSERT INTO baton.entries (run, first, last, checksum, link, entries)
-        SELECT number, g.* FROM unnest(firsts, lasts, checksums, links, texts) AS g;
+        SELECT written[g.batch], g.first, g.last, g.checksum, g.link, g.entries
+        FROM unnest(entry_batches, firsts, lasts, checksums, links, texts) AS g (batch, first, last, checksum, link, entries)
+        WHERE written[g.batch] IS NOT NULL;
     END IF;
-    IF cardinality(of_tasks) = 1 THEN
-        INSERT INTO baton.places (run, task, last) VALUES (number, of_tasks[1], of_places[1]);
-    ELSE
-        INSERT INTO baton.places (run, task, last) SELECT number, g.* FROM unnest(of_tasks, of_places) AS g;
+    IF cardinality(place_tasks) > 0 THEN
+        INSERT INTO baton.places (run, task, last)
+        SELECT written[g.batch], g.task, g.last FROM unnest(place_batches, place_tasks, place_lasts) AS g (batch, task, last)
+        WHERE written[g.batch] IS NOT NULL;
     END IF;
-    RETURN number;
+    IF cardinality(hashes) > 0 THEN
+        INSERT INTO baton.contents (hash, bytes)
+        SELECT g.hash, g.bytes FROM unnest(content_batches, hashes, contents) AS g (batch, hash, bytes)
+        WHERE written[g.batch] IS NOT NULL
+        ON CONFLICT (hash) DO NOTHING;
+    END IF;
+    IF cardinality(numbers) > 0 THEN
+        DELETE FROM baton.commands USING unnest(command_batches, numbers) AS g (batch, number)
+        WHERE commands.run = written[g.batch] AND commands.command = g.number;
+    END IF;
+    IF cardinality(calls) > 0 THEN
+        INSERT INTO baton.logged (run, memory, agent, tool, task, call, at, input)
+        SELECT ids[g.batch], g.memory, g.agent, g.tool, g.task, g.call, g.at, g.input
+        FROM unnest(call_batches, memories, agents, tools, tasks, calls, moments, inputs)
+            WITH ORDINALITY AS g (batch, memory, agent, tool, task, call, at, input, place)
+        WHERE written[g.batch] IS NOT NULL ORDER BY g.place;
+    END IF;
+    RETURN written;
 END
 $$;

@@ -10,15 +10,16 @@
 mod address;
 mod breadcrumbs;
 mod collect;
+mod columns;
 mod copy;
 mod failure;
+mod groups;
 mod lease;
 mod list;
 mod listen;
 mod pool;
 mod read;
 mod schema;
-mod statement;
 mod tls;
 mod value;
 mod verify;
@@ -34,6 +35,7 @@ use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
+use groups::Groups;
 use lease::Leases;
 use listen::Listener;
 use pool::Pool;
@@ -53,6 +55,7 @@ use crate::{
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: Pool,
+    groups: Groups,
     links: Links,
     leases: Arc<Leases>,
     subscribers: Arc<Subscribers>,
@@ -100,6 +103,7 @@ impl PostgresStore {
         let pool = Pool::new(&Address::read(address)?)?;
         pool.check().await?;
         Ok(Self {
+            groups: Groups::new(&pool),
             pool,
             links: Links::default(),
             leases: Arc::new(Leases::new()),
@@ -128,7 +132,7 @@ impl Store for PostgresStore {
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
         check_sizes(&first)?;
         self.leases.begin(owner, &self.pool, &self.open.subscribe()).await?;
-        write::begin(&self.pool, &self.links, &run, owner, &first).await
+        write::begin(&self.pool, &self.links, &run, owner, first).await
     }
 
     async fn take_over(&self, run: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
@@ -138,7 +142,7 @@ impl Store for PostgresStore {
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
         check_sizes(&batch)?;
-        write::append(&self.pool, &self.links, &batch).await
+        write::append(&self.pool, &self.groups, &self.links, batch).await
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {

@@ -196,15 +196,15 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Executes a statement that returns at most one row, and that is executed often: the connection may keep its plan.
-    pub(super) async fn frequent(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, StoreError> {
+    /// Executes a statement that returns one row, and that is executed often: the connection may keep its plan.
+    pub(super) async fn frequent(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Row, StoreError> {
         let Some(object) = self.object.as_ref().filter(|_| self.is_prepared) else {
-            return Ok(self.query_typed_opt(text, parameters).await?);
+            return Ok(self.query_typed_one(text, parameters).await?);
         };
         let types: Vec<Type> = parameters.iter().map(|(_, of)| of.clone()).collect();
         let statement = object.prepare_typed_cached(text, &types).await?;
         let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
-        Ok(object.query_opt(&statement, &values).await?)
+        Ok(object.query_one(&statement, &values).await?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Writes: each is one statement, or one transaction where it needs several.
 //!
-//! A batch is one statement whose first part, `hit`, changes or inserts the run's row; all other parts insert for the row of `hit`, so
-//! that a refused batch inserts nothing. Only the parts that a batch needs are in its statement: the server plans it anew each time.
+//! A batch is a call of the function `baton.append`, together with the batches that wait at the same time ([`Groups`]). The function
+//! changes the run's row if the batch fits, and inserts everything else only then.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use baton_types::document::Content;
 use baton_types::entry::ForkPoint;
@@ -13,12 +13,13 @@ use rustc_hash::FxHashMap;
 use tokio_postgres::Client;
 
 use super::breadcrumbs;
+use super::columns::{Columns, Rows};
+use super::groups::Groups;
 use super::listen::CHANNEL;
-use super::pool::{Connection, Pool};
+use super::pool::Pool;
 use super::read::{self, Line};
-use super::statement::{Parts, Statement};
 use super::value::{to_sql, values};
-use crate::rows::{self, EntryRow};
+use crate::rows::root_link;
 use crate::{Batch, NewRun, STATUS_CREATED, StoreError, failpoint};
 
 /// Number of runs whose last link is remembered.
@@ -54,25 +55,26 @@ impl Links {
 }
 
 /// See [`crate::Store::append`].
-pub(super) async fn append(pool: &Pool, links: &Links, batch: &Batch) -> Result<(), StoreError> {
-    let rows = rows::of_batch(batch);
+pub(super) async fn append(pool: &Pool, groups: &Groups, links: &Links, batch: Batch) -> Result<(), StoreError> {
     // Refused by itself; its reason is still to be found among the others.
     let fits = batch.check(batch.epoch, batch.expected_seq).is_ok();
+    let mut rows = Rows::of(batch);
     failpoint::pass("store.append.before");
     loop {
-        let known = links.find(&batch.run, batch.expected_seq).filter(|_| fits);
-        let before = match known {
+        let known = links.find(&rows.batch.run, rows.batch.expected_seq).filter(|_| fits);
+        rows.place(match known {
             Some(link) => link,
-            None => current(pool, batch).await?,
-        };
-        let link = rows.iter().fold(before, |link, row| link.extended(row.body.as_bytes()));
-        if write_batch(pool, batch, &rows, before, link).await? {
-            links.keep(batch, link);
+            None => current(pool, &rows.batch).await?,
+        });
+        let (tried, is_written) = groups.write(rows).await?;
+        if is_written {
+            links.keep(&tried.batch, tried.after);
             failpoint::pass("store.append.after");
             return Ok(());
         }
         // Another process wrote the run since its link was read. What it is now decides.
-        links.forget(&batch.run);
+        links.forget(&tried.batch.run);
+        rows = tried;
     }
 }
 
@@ -89,68 +91,31 @@ async fn current(pool: &Pool, batch: &Batch) -> Result<ContentHash, StoreError> 
     read::link(&row, 2)
 }
 
-/// Writes a batch if the run is as it expects; returns whether it is.
-async fn write_batch(
-    pool: &Pool,
-    batch: &Batch,
-    rows: &[EntryRow],
-    before: ContentHash,
-    link: ContentHash,
-) -> Result<bool, StoreError> {
-    let parts = &Parts::of(batch, rows, before);
-    pool.commit(parts.has_large(), |client| async move {
-        let mut statement = Statement::new(
-            "SELECT run FROM baton.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) AS run
-             WHERE run IS NOT NULL",
-        );
-        let (updated, status) = summary(batch);
-        let (id, epoch, expected) = (batch.run.as_str(), to_sql(batch.epoch), to_sql(batch.expected_seq));
-        let (last, link, before) = (to_sql(batch.last_seq()), &link.as_bytes()[..], &before.as_bytes()[..]);
-        statement.bind(values![id, epoch, expected, last, link, updated, status, batch.releases, before]);
-        statement.bind(&parts.rows());
-        statement.run(&client, parts).await
-    })
-    .await
-}
-
 /// See [`crate::Store::begin`].
-pub(super) async fn begin(pool: &Pool, links: &Links, run: &NewRun, owner: &str, batch: &Batch) -> Result<(), StoreError> {
+pub(super) async fn begin(pool: &Pool, links: &Links, run: &NewRun, owner: &str, batch: Batch) -> Result<(), StoreError> {
     batch.check(1, run.past_seq())?;
-    let rows = &rows::of_batch(batch);
     failpoint::pass("store.begin.before");
-    let is_simple = run.past.is_none() && run.trigger.is_none() && !Parts::of(batch, rows, ContentHash::of(b"")).has_large();
-    let work = |client: Arc<Connection>| async move {
-        let (past, before) = past_of(&client, run).await?;
-        let link = rows.iter().fold(before, |link, row| link.extended(row.body.as_bytes()));
-        let parts = Parts::of(batch, rows, before);
-        let mut statement = Statement::new(
-            "INSERT INTO baton.runs (id, job, created, past, past_seq, last_seq, link, updated, status, owner, epoch)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8, $3), coalesce($9, $10), $11, 1)
-             ON CONFLICT (id) DO NOTHING RETURNING run",
-        );
-        let (updated, status) = summary(batch);
+    let (past, before) = pool.read(|client| async move { past_of(&client, run).await }).await?;
+    let mut rows = Rows::of(batch);
+    rows.place(before);
+    let rows = &rows;
+    pool.transaction(|transaction| async move {
+        if let Some(trigger) = run.trigger {
+            breadcrumbs::start_trigger(&transaction, trigger, &run.id).await?;
+        }
         let (id, job, created) = (run.id.as_str(), run.job.as_str(), run.at.as_micros());
-        let (past_seq, last, bytes) = (to_sql(run.past_seq()), to_sql(batch.last_seq()), &link.as_bytes()[..]);
-        let owner = (!batch.releases).then_some(owner);
-        statement.bind(values![id, job, created, past, past_seq, last, bytes, updated, status, STATUS_CREATED, owner]);
-        parts.add_rows(&mut statement);
-        if !statement.run(&client, &parts).await? {
+        let (past_seq, link) = (to_sql(run.past_seq()), &before.as_bytes()[..]);
+        let insert = "INSERT INTO baton.runs (id, job, created, past, past_seq, last_seq, link, updated, status, owner, epoch)
+                      VALUES ($1, $2, $3, $4, $5, $5, $6, $3, $7, $8, 1) ON CONFLICT (id) DO NOTHING";
+        let values = values![id, job, created, past, past_seq, link, STATUS_CREATED, owner];
+        if transaction.execute_typed(insert, values).await? == 0 {
             return Err(StoreError::RunExists(run.id.clone()));
         }
-        Ok(link)
-    };
-    let link = match run.trigger {
-        None => pool.commit(!is_simple, work).await?,
-        Some(trigger) => {
-            pool.transaction(|transaction| async move {
-                breadcrumbs::start_trigger(&transaction, trigger, &run.id).await?;
-                work(transaction).await
-            })
-            .await?
-        }
-    };
+        Columns::of([rows]).append(&transaction).await
+    })
+    .await?;
     failpoint::pass("store.begin.after");
-    links.keep(batch, link);
+    links.keep(&rows.batch, rows.after);
     Ok(())
 }
 
@@ -175,7 +140,7 @@ pub(super) async fn create(pool: &Pool, run: &NewRun) -> Result<(), StoreError> 
 
 /// Returns the number of the run that a new run begins with, and the link before the new run's first own entry.
 async fn past_of(client: &Client, run: &NewRun) -> Result<(Option<i64>, ContentHash), StoreError> {
-    let Some(ForkPoint { run: other, seq }) = &run.past else { return Ok((None, rows::root_link(&run.id))) };
+    let Some(ForkPoint { run: other, seq }) = &run.past else { return Ok((None, root_link(&run.id))) };
     let line = Line::of(client, other).await?;
     let found = line[0].last_seq;
     if found < *seq {
@@ -238,13 +203,4 @@ pub(super) async fn put_command(pool: &Pool, run: &RunId, command: &Json) -> Res
         .await?;
     failpoint::pass("store.put_command.after");
     Ok(number)
-}
-
-/// Returns what a batch sets of the run's row: the moment of its change and its status.
-fn summary(batch: &Batch) -> (Option<i64>, Option<&str>) {
-    let last = batch.entries.last().map(|last| last.at.as_micros());
-    match &batch.summary {
-        Some(summary) => (Some(summary.at.as_micros()), Some(&summary.status)),
-        None => (last, None),
-    }
 }

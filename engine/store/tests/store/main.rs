@@ -12,6 +12,7 @@ mod breadcrumbs_on_postgres;
 mod copying;
 mod disk;
 mod group_commit;
+mod groups_on_postgres;
 mod keeping;
 mod lost;
 mod postgres;
