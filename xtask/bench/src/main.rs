@@ -38,7 +38,7 @@ struct Arguments {
     /// Measures nothing, but delivers results to the store that `suspended` has opened.
     #[arg(long, hide = true)]
     deliver: Option<String>,
-    /// Address of an empty database, for `--store postgres`.
+    /// Address of the database, for `--store postgres`. It is empty before `suspended`.
     #[arg(long, required_if_eq("store", "postgres"))]
     database: Option<String>,
 }

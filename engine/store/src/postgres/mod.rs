@@ -1,8 +1,8 @@
 //! The store in a PostgreSQL database, shared by any number of processes and machines.
 //!
-//! [`pool`] owns the connections, [`schema`] the tables. A batch is one statement: it changes the run's row only if epoch and last entry
-//! are the expected ones, and inserts everything else only if that row was changed. The default isolation (READ COMMITTED) is enough,
-//! since the row is locked by its change and its condition is judged again after a wait.
+//! [`pool`] owns the connections, [`schema`] the tables. A batch changes the run's row only if epoch and last entry are the expected ones,
+//! and inserts everything else only if that row was changed. Batches that wait at the same time are one statement ([`groups`]). The default
+//! isolation (READ COMMITTED) is enough, since the row is locked by its change and its condition is judged again after a wait.
 //!
 //! Rows of entries and contents have checksums and are checked when they are read, as in [`crate::SqliteStore`]. Damage of other rows is
 //! for the database to notice (`initdb --data-checksums`).

@@ -37,7 +37,9 @@ pub(crate) fn measure(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match workload {
-            Workload::Q3 | Workload::Wide | Workload::Deep | Workload::Long => throughput(workload, n, conc, kept).await,
+            Workload::Q3 | Workload::Wide | Workload::Deep | Workload::Long => {
+                throughput(workload, n, conc, kept, database).await
+            }
             Workload::Startup => startup(n, kept).await,
             Workload::Blocked => blocked::measure(n, kept).await,
             Workload::Resume => {
@@ -70,9 +72,18 @@ pub(crate) fn deliver(address: &str) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(suspended::deliver(address))
 }
 
-async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
+async fn throughput(
+    workload: Workload,
+    n: usize,
+    conc: usize,
+    kept: Kept,
+    database: Option<&str>,
+) -> anyhow::Result<Measurement> {
     let jobs = if workload == Workload::Q3 { n } else { 1 };
-    let mut place = Place::new(kept)?;
+    let mut place = match database {
+        Some(address) => Place::at(address).await?,
+        None => Place::new(kept)?,
+    };
     let watched = (workload == Workload::Q3 && kept == Kept::Sqlite).then(|| Watched::new(Arc::clone(&place.store)));
     if let Some(watched) = &watched {
         place.store = Arc::clone(watched) as Arc<dyn Store>;

@@ -40,7 +40,7 @@ impl Place {
                 let place = Self::of_file(&folder.path().join("bench.db"))?;
                 Ok(Self { _folder: Some(folder), ..place })
             }
-            Kept::Postgres => bail!("only suspended calls are measured on PostgreSQL"),
+            Kept::Postgres => bail!("on PostgreSQL, only throughput and suspended calls are measured"),
         }
     }
 
