@@ -142,10 +142,10 @@ fn a_database_that_cannot_be_reached_is_named_without_its_password() {
     assert!(!ran.stderr.contains("sesame"), "{ran:?}");
 }
 
-/// Writes a job whose lead executes a command that adds the key of its call to a file, and hands off.
-fn counting_job(folder: &Folder) {
+/// Writes a job whose lead executes a command three times, which adds the key of its call to a file, and hands off.
+fn counting_job(folder: &Folder, effect: &str) {
     let tool = json!({
-        "tool_id": "count", "type": "function_tool", "description": "Counts.", "effect": "keyed",
+        "tool_id": "count", "type": "function_tool", "description": "Counts.", "effect": effect,
         "exec": {"command": ["sh", "-c", "echo \"$BATON_CALL_ID\" >> \"$COUNTED\"; sleep 0.2; echo '{}'"], "env": ["COUNTED"]},
         "input_schema": {"type": "object"},
     });
@@ -171,7 +171,7 @@ fn three_workers_lose_no_run(bus: Option<&Nats>) {
     const RUNS: usize = 24;
     let server = Postgres::start(&[]);
     let shared = Shared { folder: Folder::new(), database: server.database() };
-    counting_job(&shared.folder);
+    counting_job(&shared.folder, "keyed");
     let counted = shared.folder.path().join("counted");
     let command = |arguments: &[&str]| {
         let mut command = shared.command(arguments);
@@ -215,5 +215,41 @@ fn three_workers_lose_no_run(bus: Option<&Nats>) {
     let keys = std::fs::read_to_string(&counted).unwrap();
     let distinct: std::collections::BTreeSet<&str> = keys.lines().collect();
     assert_eq!(distinct.len(), RUNS * 3);
+    shared.baton(&["verify"]).exits(0).says("whole");
+}
+
+#[test]
+fn no_run_is_stuck_or_does_something_twice_while_workers_are_restarted() {
+    let restarts = std::env::var("BATON_ROLLING_RESTARTS").ok().and_then(|restarts| restarts.parse().ok()).unwrap_or(6);
+    let server = Postgres::start(&[]);
+    let shared = Shared { folder: Folder::new(), database: server.database() };
+    counting_job(&shared.folder, "at_most_once");
+    let counted = shared.folder.path().join("counted");
+    let command = |arguments: &[&str]| {
+        let mut command = shared.command(arguments);
+        command.env("COUNTED", &counted).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let worker = || command(&["work", "--slots", "4"]).spawn().unwrap();
+    let stop = |mut worker: std::process::Child| {
+        assert!(std::process::Command::new("kill").arg(worker.id().to_string()).status().unwrap().success());
+        assert_eq!(worker.wait().unwrap().code(), Some(0));
+    };
+    let mut old = worker();
+    for _ in 0..restarts {
+        assert!(command(&["run", "counting", "--queue", "--trust"]).status().unwrap().success());
+        let new = worker();
+        stop(std::mem::replace(&mut old, new));
+    }
+    let ended = || shared.database.sql("SELECT count(*) FROM baton.runs WHERE status = 'completed'").parse::<usize>().unwrap();
+    let begun = Instant::now();
+    while ended() < restarts {
+        assert!(begun.elapsed() < Duration::from_mins(2), "{} of {restarts} runs have ended: {}", ended(), server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    stop(old);
+    let keys = std::fs::read_to_string(&counted).unwrap();
+    let distinct: std::collections::BTreeSet<&str> = keys.lines().collect();
+    assert_eq!((keys.lines().count(), distinct.len()), (restarts * 3, restarts * 3));
     shared.baton(&["verify"]).exits(0).says("whole");
 }
