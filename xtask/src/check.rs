@@ -42,7 +42,7 @@ fn instructions() -> anyhow::Result<()> {
         eprintln!("skipped instruction counts: valgrind is not installed");
         return Ok(());
     }
-    run_cargo(&["bench", "--quiet", "-p", "baton-bench", "--bench", "instructions"])
+    run_cargo(&["bench", "--quiet", "--workspace", "--bench", "instructions", "--profile", "dev"])
 }
 
 /// Runs Debian's package manager, as root or by `sudo`.

@@ -1,6 +1,7 @@
-//! The steps of a call in instructions: `cargo bench -p baton-bench --bench instructions`.
+//! The steps of a call in instructions: `cargo bench --workspace --bench instructions --profile dev`.
 //!
-//! The counts of `instructions.json` must hold within 3 %, that of the append within 10 %. Unlike times they do not depend on the
+//! The profile is that of the tests, so that nothing is built for this alone: optimized code would have other counts, but a step that
+//! does more has a higher count with both. The counts of `instructions.json` must hold within 3 %, that of the append within 10 %. Unlike times they do not depend on the
 //! load of the machine.
 //! `BATON_RECORD_INSTRUCTIONS=1` records them again. Needs valgrind, whose callgrind executes this program once per step and
 //! counts within [`counted_by_valgrind`] alone.
@@ -10,8 +11,10 @@ mod fixtures;
 mod steps;
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use fixtures::EARLIER_CALLS;
@@ -31,7 +34,10 @@ const TOLERANCE_OF_COMPILERS: u64 = 15;
 const REPEATS: u64 = 100;
 
 /// Executions of a step that takes millions of instructions.
-const REPEATS_OF_LONG_STEPS: u64 = 5;
+const REPEATS_OF_LONG_STEPS: u64 = 2;
+
+/// Executions of a step whose input takes millions of instructions.
+const REPEATS_OF_SEEDS: u64 = 15;
 
 /// Processes per step. The smallest count is used.
 const PROCESSES: usize = 3;
@@ -60,12 +66,11 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let mut names = Names::default();
     steps::measure_steps(&mut names);
+    let processes = |step: &str| if fills_maps(step) { PROCESSES_OF_SEEDS } else { PROCESSES };
     let mut instructions = BTreeMap::new();
-    for step in names.0 {
-        let processes = if fills_maps(&step) { PROCESSES_OF_SEEDS } else { PROCESSES };
-        let counts = (0..processes).map(|_| count(&step)).collect::<anyhow::Result<Vec<u64>>>()?;
-        let smallest = counts.into_iter().min().unwrap_or_default() / repeats(&step);
-        instructions.insert(step, smallest);
+    for (step, count) in count_all(names.0.iter().flat_map(|step| vec![step.as_str(); processes(step)]))? {
+        let smallest = instructions.entry(step.to_owned()).or_insert(u64::MAX);
+        *smallest = (*smallest).min(count / repeats(step));
     }
     let record = Record { rustc: rustc()?, instructions };
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json");
@@ -102,6 +107,19 @@ fn compare(record: &Record, recorded: &Record) -> ExitCode {
 /// Whether a step fills new hash maps, whose seeds are random.
 fn fills_maps(step: &str) -> bool {
     step.starts_with("append ")
+}
+
+/// Counts each of `steps` in a process of its own, as many at once as there are processors.
+fn count_all<'a>(steps: impl Iterator<Item = &'a str> + Send) -> anyhow::Result<Vec<(&'a str, u64)>> {
+    let steps = Mutex::new(steps);
+    let next = || steps.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let count_some = || std::iter::from_fn(next).map(|step| Ok((step, count(step)?))).collect::<anyhow::Result<Vec<_>>>();
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let counts = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(count_some)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread that counts does not panic")).collect::<Vec<_>>()
+    });
+    Ok(counts.into_iter().collect::<anyhow::Result<Vec<_>>>()?.concat())
 }
 
 /// Counts the instructions of all executions of `step` in one process.
@@ -166,7 +184,11 @@ impl Meter for Selected<'_> {
 }
 
 fn repeats(step: &str) -> u64 {
-    if step.starts_with("load ") { REPEATS_OF_LONG_STEPS } else { REPEATS }
+    match step {
+        step if step.starts_with("load ") => REPEATS_OF_LONG_STEPS,
+        step if fills_maps(step) => REPEATS_OF_SEEDS,
+        _ => REPEATS,
+    }
 }
 
 /// Executes a step. Valgrind finds the function by its name.
