@@ -210,6 +210,11 @@ impl RunError {
     pub fn is_outage(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_outage())
     }
+
+    /// Whether the store may work again later: after an outage, or once it has room or is free.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Store(error) if error.may_pass())
+    }
 }
 
 impl From<StoreError> for RunError {

@@ -34,7 +34,7 @@ const SLOTS: usize = 64;
 /// Time after which a run that could not be continued is tried again.
 const TRY_AGAIN: Duration = Duration::from_mins(1);
 
-/// Time after which a run that another process holds is looked at again, since its release is not announced.
+/// Time after which a run that another process holds is looked at again: not every store announces its release.
 const HELD: Duration = Duration::from_secs(1);
 
 /// Longest time between two looks at the store: not every store announces queued runs, and an announcement may be lost.
@@ -72,9 +72,22 @@ pub enum Continued {
 }
 
 impl Continued {
-    /// Whether an outage of the store stopped the run, or kept it from continuing.
-    fn is_outage(&self) -> bool {
-        matches!(self, Self::Failed(error) | Self::Over(RunOutcome::Failed(error)) if error.is_outage())
+    /// Returns the error that stopped the run, or kept it from continuing. This process may still own the run then.
+    fn error(&self) -> Option<&RunError> {
+        match self {
+            Self::Failed(error) | Self::Over(RunOutcome::Failed(error)) => Some(error),
+            Self::Waits | Self::Quarantined | Self::Over(_) => None,
+        }
+    }
+
+    /// Returns the time after which a run with this outcome is tried again.
+    fn pause(&self) -> Option<Duration> {
+        self.error().map(|error| match error {
+            // Another process was faster.
+            RunError::Held { .. } => HELD,
+            error if error.is_outage() => HELD,
+            _ => TRY_AGAIN,
+        })
     }
 }
 
@@ -82,7 +95,7 @@ impl Continued {
 pub enum WorkReport<'a> {
     /// A run was continued.
     Run(&'a RunId, &'a Continued),
-    /// The store cannot be reached. Reported once for an outage.
+    /// The store cannot be used now. Reported once until it can be used again.
     StoreAway(&'a RunError),
     /// Ticks of schedules were published, or could not be.
     Schedules(&'a SchedulePass),
@@ -103,10 +116,10 @@ impl Engine {
     ///
     /// Several processes may work on one store: only one of them gets a run, and a tick is published once.
     ///
-    /// If the store cannot be reached, the worker waits until it can, and continues the runs that the outage stopped.
+    /// If the store cannot be used for a while, the worker waits until it can, and continues the runs that this stopped.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// If the store is damaged or closed, or has another format.
     pub async fn work(
         &self,
         options: WorkOptions,
@@ -119,7 +132,7 @@ impl Engine {
         let mut working: JoinSet<(RunId, Continued)> = JoinSet::new();
         let (mut busy, mut passed_over) = (HashSet::new(), HashMap::<RunId, Timestamp>::new());
         let (mut next_pass, mut failed) = (Timestamp::from_micros(0), Vec::new());
-        // Runs that this process owns, and does not execute since an outage of the store stopped them.
+        // Runs that this process may own, and does not execute since an error stopped them.
         let (mut left, mut is_away) = (HashSet::new(), false);
         let (bus, mut asked) = (self.0.bus.as_ref(), None);
         let longest_pause = if bus.is_some() { LONGEST_PAUSE_WITH_BUS } else { LONGEST_PAUSE };
@@ -132,7 +145,7 @@ impl Engine {
             let limit = slots + busy.len() + passed_over.len();
             let looked = self.look(now, next_pass <= now, looks_at_store, limit).await;
             let (pass, due) = match looked {
-                Err(error) if error.is_outage() => {
+                Err(error) if error.may_pass() => {
                     if !std::mem::replace(&mut is_away, true) {
                         report(WorkReport::StoreAway(&error));
                     }
@@ -167,30 +180,41 @@ impl Engine {
                 }
             }
             candidates.extend(due.runs.into_iter().map(|id| (id, None)));
+            let mut later = Vec::new();
             for (id, announced) in candidates.drain(..) {
-                // An owner that lives finds the work in the inbox.
-                if busy.contains(&id) || passed_over.contains_key(&id) || !self.needs_owner(&id, announced.is_some(), now).await?
-                {
+                let holder = match self.holder_if_due(&id, announced.is_some(), now).await {
+                    Ok(holder) => holder,
+                    Err(error) if error.may_pass() => continue,
+                    Err(error) => return Err(error),
+                };
+                let Some(holder) = holder else {
                     acknowledge(announced);
+                    continue;
+                };
+                // Another process that has the run finds the work in the inbox.
+                let is_left =
+                    left.contains(&id) && matches!(&holder, Holder::Elsewhere { owner } if *owner == self.0.store.owner());
+                let is_free = is_left || matches!(holder, Holder::Nobody);
+                let pause = passed_over.get(&id).copied();
+                if busy.contains(&id) {
+                    if is_free && announced.is_some() {
+                        // It was released a moment ago.
+                        later.push((id, announced));
+                    } else {
+                        acknowledge(announced);
+                    }
+                    continue;
+                }
+                // What another process held a second ago may be free now. What failed is tried again after its pause.
+                let is_paused = pause.is_some_and(|until| announced.is_none() || until > now.plus(HELD));
+                if !is_free || is_paused {
+                    acknowledge(announced);
+                    if pause.is_none() {
+                        passed_over.insert(id, now.plus(HELD));
+                    }
                     continue;
                 }
                 if working.len() >= slots {
-                    continue;
-                }
-                // A run of a living process is continued there.
-                let (is_free, is_left) = match self.holder(&id).await {
-                    Ok(Holder::Nobody) => (true, false),
-                    Ok(Holder::Elsewhere { owner }) => {
-                        let is_left = left.contains(&id) && owner == self.0.store.owner();
-                        (is_left, is_left)
-                    }
-                    Ok(Holder::Here | Holder::Unknown { .. }) => (false, false),
-                    Err(error) if error.is_outage() => (false, false),
-                    Err(error) => return Err(error),
-                };
-                if !is_free {
-                    acknowledge(announced);
-                    passed_over.insert(id, now.plus(HELD));
                     continue;
                 }
                 left.remove(&id);
@@ -204,6 +228,7 @@ impl Engine {
                     (id, outcome)
                 });
             }
+            candidates = later;
             // Runs that others hold must not hide the due runs after them.
             if may_be_more && passed_over.len() > passed_before && working.len() < slots {
                 continue;
@@ -223,7 +248,7 @@ impl Engine {
                 Some(done) = working.join_next() => {
                     let Ok((id, outcome)) = done else { continue };
                     busy.remove(&id);
-                    if outcome.is_outage() {
+                    if outcome.error().is_some() {
                         left.insert(id.clone());
                     }
                     if bus.is_some() && matches!(outcome, Continued::Waits) {
@@ -231,17 +256,14 @@ impl Engine {
                         let waiting = self.0.store.due(now, 0).await.unwrap_or_default();
                         next_look = waiting.next.into_iter().chain([next_look]).min().unwrap_or(next_look);
                     }
-                    let pause = match &outcome {
-                        // Another process was faster.
-                        Continued::Failed(RunError::Held { .. }) => Some(HELD),
-                        outcome if outcome.is_outage() => Some(HELD),
-                        Continued::Failed(_) => Some(TRY_AGAIN),
-                        Continued::Waits | Continued::Quarantined | Continued::Over(_) => None,
-                    };
-                    if pause != Some(HELD) {
+                    let pause = outcome.pause().map(|pause| (pause, self.0.clock.now().plus(pause)));
+                    if pause.is_none_or(|(pause, _)| pause != HELD) {
                         report(WorkReport::Run(&id, &outcome));
                     }
-                    passed_over.extend(pause.map(|pause| (id, self.0.clock.now().plus(pause))));
+                    if let Some((_, again)) = pause {
+                        next_look = next_look.min(again);
+                        passed_over.insert(id, again);
+                    }
                 }
                 Ok(()) = announced.changed(), if bus.is_none() => {}
                 () = sleep_until(&*self.0.clock, wake) => {}
@@ -269,16 +291,13 @@ impl Engine {
         Ok((pass, if looks_at_store { self.0.store.due(now, limit).await? } else { Due::default() }))
     }
 
-    /// Whether a run needs an owner now. One that the store has just reported does; another announcement may be an old one.
-    async fn needs_owner(&self, id: &RunId, is_announced: bool, now: Timestamp) -> Result<bool, RunError> {
-        if !is_announced {
-            return Ok(true);
+    /// Returns the owner of a run that needs one; `None` if it needs none. A run that the store has just reported does, but an
+    /// announcement may be an old one.
+    async fn holder_if_due(&self, id: &RunId, is_announced: bool, now: Timestamp) -> Result<Option<Holder>, RunError> {
+        if is_announced && !self.0.store.is_due(id, now).await? {
+            return Ok(None);
         }
-        match self.0.store.is_due(id, now).await.map_err(RunError::from) {
-            // It stays without an owner, and the store reports it later.
-            Err(error) if error.is_outage() => Ok(false),
-            due => due,
-        }
+        self.holder(id).await.map(Some)
     }
 
     /// Continues a run until it waits again, is over, or `stop` is cancelled. Another process may have continued it to its end meanwhile.
@@ -291,7 +310,7 @@ impl Engine {
         stop: &CancellationToken,
     ) -> Result<Continued, RunError> {
         let taken = if is_left { self.resume_left(id).await } else { self.resume_unattended(id).await };
-        if !matches!(&taken, Err(error) if error.is_outage()) {
+        if !matches!(&taken, Err(error) if error.may_pass()) {
             acknowledge(announced);
         }
         let handle = taken?;

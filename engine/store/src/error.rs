@@ -247,4 +247,11 @@ impl StoreError {
     pub const fn is_outage(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::CommitUnknown { .. })
     }
+
+    /// Whether the store may work again later: after an outage, or once it has room, may be written or is not busy. The server refused a
+    /// statement, which may have been one with a time limit.
+    pub const fn may_pass(&self) -> bool {
+        self.is_outage()
+            || matches!(self, Self::Busy { .. } | Self::StorageFull { .. } | Self::ReadOnly { .. } | Self::Postgres { .. })
+    }
 }

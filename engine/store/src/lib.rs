@@ -147,7 +147,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the runs that were released while they waited and that should continue: their moment has come, a command is
     /// in their inbox, or another owner took them over since. At most `limit` of them, the earliest first. They may have an
-    /// owner.
+    /// owner, but a store that has leases leaves out the runs of owners that are alive.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, StoreError>;
 
     /// Whether [`Store::due`] lists a run. `false` for one that is not there.

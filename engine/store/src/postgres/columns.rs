@@ -41,7 +41,7 @@ impl Rows {
         self.entries.iter().map(|row| row.text.len()).sum::<usize>() + self.content_bytes()
     }
 
-    /// Whether some contents need statements of their own, and the batch a transaction.
+    /// Whether the contents are too large for one parameter. The batch then has several statements, in a transaction.
     pub(super) fn is_large(&self) -> bool {
         self.content_bytes() > MAX_PARAMETER_BYTES
     }
@@ -50,7 +50,7 @@ impl Rows {
         self.batch.contents.iter().map(|(_, content)| content.len()).sum()
     }
 
-    /// Returns what the batch sets of the run's row: the moment of its change and its status.
+    /// Returns the moment and the status that the batch writes to the row of its run.
     pub(super) fn summary(&self) -> (Option<i64>, Option<&str>) {
         match &self.batch.summary {
             Some(summary) => (Some(summary.at.as_micros()), Some(&summary.status)),
@@ -59,7 +59,8 @@ impl Rows {
     }
 }
 
-/// The columns of some batches. The first ones have an element for each batch; the others name its place, from 1 on.
+/// The columns of some batches. The first ones have an element for each batch. Elements of the others have the number of their batch,
+/// from 1 on.
 #[derive(Default)]
 pub(super) struct Columns<'a> {
     runs: Vec<&'a str>,
@@ -73,11 +74,11 @@ pub(super) struct Columns<'a> {
     releases: Vec<bool>,
     wakes: Vec<Option<i64>>,
     entries: Entries<'a>,
-    places: (Vec<i64>, Vec<i64>, Vec<i64>),
+    tasks: Tasks,
     contents: Vec<(ContentHash, i64, &'a Content)>,
     /// Contents that are inserted by statements of their own.
     large: Vec<(ContentHash, &'a Content)>,
-    commands: (Vec<i64>, Vec<i64>),
+    consumed: Consumed,
     calls: Calls<'a>,
 }
 
@@ -89,6 +90,22 @@ struct Entries<'a> {
     checksums: Vec<i64>,
     links: Vec<Vec<u8>>,
     texts: Vec<&'a str>,
+}
+
+/// Tasks that have entries in a row.
+#[derive(Default)]
+struct Tasks {
+    batches: Vec<i64>,
+    keys: Vec<i64>,
+    /// The last entries of the rows.
+    lasts: Vec<i64>,
+}
+
+/// Commands that leave the inbox.
+#[derive(Default)]
+struct Consumed {
+    batches: Vec<i64>,
+    numbers: Vec<i64>,
 }
 
 /// Calls of tools that only log their input.
@@ -108,15 +125,16 @@ impl<'a> Columns<'a> {
     /// Returns the columns of batches, which are in the order of their runs.
     pub(super) fn of(batches: impl IntoIterator<Item = &'a Rows>) -> Self {
         let mut columns = Self::default();
-        for (place, rows) in (1..).zip(batches) {
-            columns.add(place, rows);
+        for (number, rows) in (1..).zip(batches) {
+            columns.add(number, rows);
         }
-        // In one order, so that no two groups wait for contents of each other.
+        // In one order, so that two transactions with the same contents have no deadlock.
         columns.contents.sort_unstable_by_key(|(hash, ..)| *hash);
+        columns.large.sort_unstable_by_key(|(hash, _)| *hash);
         columns
     }
 
-    fn add(&mut self, place: i64, rows: &'a Rows) {
+    fn add(&mut self, number: i64, rows: &'a Rows) {
         let batch = &rows.batch;
         self.runs.push(batch.run.as_str());
         self.epochs.push(to_sql(batch.epoch));
@@ -133,16 +151,16 @@ impl<'a> Columns<'a> {
         for row in &rows.entries {
             link = link.extended(row.body.as_bytes());
             let entries = &mut self.entries;
-            entries.batches.push(place);
+            entries.batches.push(number);
             entries.firsts.push(to_sql(row.first));
             entries.lasts.push(to_sql(row.last));
             entries.checksums.push(rows::first_eight(row.body));
             entries.links.push(link.as_bytes().to_vec());
             entries.texts.push(&row.text);
             for task in &row.tasks {
-                self.places.0.push(place);
-                self.places.1.push(*task);
-                self.places.2.push(to_sql(row.last));
+                self.tasks.batches.push(number);
+                self.tasks.keys.push(*task);
+                self.tasks.lasts.push(to_sql(row.last));
             }
         }
         for (hash, content) in &batch.contents {
@@ -150,16 +168,16 @@ impl<'a> Columns<'a> {
             if rows.is_large() {
                 self.large.push((*hash, content));
             } else {
-                self.contents.push((*hash, place, content));
+                self.contents.push((*hash, number, content));
             }
         }
-        for number in &batch.consumed {
-            self.commands.0.push(place);
-            self.commands.1.push(to_sql(*number));
+        for command in &batch.consumed {
+            self.consumed.batches.push(number);
+            self.consumed.numbers.push(to_sql(*command));
         }
         for call in &batch.logged {
             let calls = &mut self.calls;
-            calls.batches.push(place);
+            calls.batches.push(number);
             calls.memories.push(call.memory.as_str());
             calls.agents.push(call.agent.as_str());
             calls.tools.push(call.tool.as_str());
@@ -170,13 +188,15 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Executes the statement. Returns for each batch whether it was written.
-    pub(super) async fn append(&self, client: &Connection) -> Result<Vec<bool>, StoreError> {
-        let Self { entries, places, commands, calls, .. } = self;
-        let content_batches: Vec<i64> = self.contents.iter().map(|(_, place, _)| *place).collect();
+    /// Executes the statement. Returns for each batch whether it was written. It waits for transactions that have locked a run, if it
+    /// `waits`. Otherwise it leaves out the batches of such runs.
+    pub(super) async fn append(&self, client: &Connection, waits: bool) -> Result<Vec<bool>, StoreError> {
+        let Self { entries, tasks, consumed, calls, .. } = self;
+        let content_batches: Vec<i64> = self.contents.iter().map(|(_, number, _)| *number).collect();
         let hashes: Vec<&[u8]> = self.contents.iter().map(|(hash, ..)| &hash.as_bytes()[..]).collect();
         let contents: Vec<&[u8]> = self.contents.iter().map(|(.., content)| &content[..]).collect();
         let parameters = values![
+            waits,
             self.runs,
             self.epochs,
             self.expected,
@@ -193,14 +213,14 @@ impl<'a> Columns<'a> {
             entries.checksums,
             entries.links,
             entries.texts,
-            places.0,
-            places.1,
-            places.2,
+            tasks.batches,
+            tasks.keys,
+            tasks.lasts,
             content_batches,
             hashes,
             contents,
-            commands.0,
-            commands.1,
+            consumed.batches,
+            consumed.numbers,
             calls.batches,
             calls.memories,
             calls.agents,
@@ -211,7 +231,7 @@ impl<'a> Columns<'a> {
             calls.inputs,
         ];
         let text = "SELECT baton.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-                    $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)";
+                    $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)";
         let written: Vec<Option<i64>> = client.frequent(text, parameters).await?.try_get(0)?;
         // A batch with large contents is alone.
         for (hash, content) in self.large.iter().filter(|_| written.iter().all(Option::is_some)) {

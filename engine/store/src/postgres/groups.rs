@@ -1,6 +1,6 @@
-//! Groups: batches that come while others are being written wait for each other, and are written by one statement.
+//! Groups of batches: a batch waits while earlier groups are written, and is then written together with the others that wait.
 //!
-//! A statement costs the server more than the rows of a batch, and a commit waits for the disk. With groups, many runs share both.
+//! A statement costs the server more than the rows of a batch, and a commit waits for the disk. In a group, many runs share both.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,60 +20,69 @@ const MAX_BATCHES: usize = 64;
 /// A group with this many bytes takes no more.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The batches that wait.
+/// The batches that wait for their group.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     pool: Pool,
     waiting: Arc<Mutex<VecDeque<Pending>>>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// A batch that waits, and where its rows go after it was tried.
+/// The outcome of a batch: its rows again, and whether they were written.
+type Outcome = (Rows, Result<bool, StoreError>);
+
+/// A waiting batch and the channel for its outcome.
 #[derive(Debug)]
 struct Pending {
     rows: Rows,
-    answer: oneshot::Sender<(Rows, Result<bool, StoreError>)>,
+    answer: oneshot::Sender<Outcome>,
 }
 
 impl Groups {
     pub(super) fn new(pool: &Pool) -> Self {
-        Self { pool: pool.clone(), waiting: Arc::default(), turns: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+        Self { pool: pool.clone(), waiting: Arc::default(), permits: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
     }
 
-    /// Writes a batch if its run is as it expects. Returns its rows, and whether it was written.
+    /// Writes a batch together with others. Returns its rows, and whether it was written: not if its run is another one than it expects, or
+    /// if another transaction has locked the run.
     ///
-    /// The batch may be written although the caller stopped waiting.
+    /// If the caller stops waiting, the batch may be written later.
     pub(super) async fn write(&self, rows: Rows) -> Result<(Rows, bool), StoreError> {
         let (answer, answered) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(Pending { rows, answer });
         tokio::spawn(self.clone().write_next());
-        let lost = |_| StoreError::CommitUnknown { store: self.pool.address().shown() };
-        let (rows, written) = answered.await.map_err(lost)?;
+        let unanswered = |_| StoreError::CommitUnknown { store: self.pool.address().shown() };
+        let (rows, written) = answered.await.map_err(unanswered)?;
         Ok((rows, written?))
     }
 
-    /// Writes the next group. There is none if the batch that began this is in an earlier one.
+    /// Writes a batch by itself. It waits for other transactions that have locked its run. Returns whether it was written.
+    pub(super) async fn write_alone(&self, rows: &Rows) -> Result<bool, StoreError> {
+        self.try_group(std::slice::from_ref(rows), true).await.map(|written| written == [true])
+    }
+
+    /// Writes the group that waits now. An earlier group may have taken all batches.
     async fn write_next(self) {
-        let Ok(_turn) = self.turns.acquire().await else { return };
+        let Ok(_permit) = self.permits.acquire().await else { return };
         let (batches, answers): (Vec<Rows>, Vec<_>) =
             self.next_group().into_iter().map(|pending| (pending.rows, pending.answer)).unzip();
         let written = self.write_group(&batches).await;
         for ((rows, answer), written) in batches.into_iter().zip(answers).zip(written) {
             // The caller may have stopped waiting.
-            let _unheard = answer.send((rows, written));
+            let _ignored = answer.send((rows, written));
         }
     }
 
-    /// Takes the next group, and puts it into the order of the runs.
+    /// Takes the next group out of the queue. Its batches are sorted by run.
     fn next_group(&self) -> Vec<Pending> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut group: Vec<Pending> = Vec::new();
         let mut bytes = 0;
         while let Some(next) = waiting.front() {
             let is_full = group.len() == MAX_BATCHES || bytes >= MAX_BYTES;
-            // A batch that needs a transaction is alone.
-            let is_apart = next.rows.is_large() || group.last().is_some_and(|last| last.rows.is_large());
-            if !group.is_empty() && (is_full || is_apart) {
+            // A batch with several statements is a group of its own.
+            let has_large = next.rows.is_large() || group.last().is_some_and(|last| last.rows.is_large());
+            if !group.is_empty() && (is_full || has_large) {
                 break;
             }
             bytes += next.rows.bytes();
@@ -83,40 +92,44 @@ impl Groups {
         group
     }
 
-    /// Writes a group, or each batch by itself if the group fails because of one of them.
+    /// Writes a group. If it fails because of one of its batches, each is written by itself.
     async fn write_group(&self, batches: &[Rows]) -> Vec<Result<bool, StoreError>> {
-        if batches.is_empty() {
-            return Vec::new();
+        let mut failed = match self.try_group(batches, false).await {
+            Ok(written) => return written.into_iter().map(Ok).collect(),
+            Err(only) if batches.len() == 1 => return vec![Err(only)],
+            Err(error) => shared(&error),
+        };
+        let mut outcomes = Vec::new();
+        for batch in batches {
+            outcomes.push(match failed.as_ref().and_then(shared) {
+                Some(error) => Err(error),
+                None => self.write_alone(batch).await,
+            });
+            if let Some(Err(error)) = outcomes.last() {
+                failed = failed.or_else(|| shared(error));
+            }
         }
-        match self.try_group(batches).await {
-            Ok(written) => written.into_iter().map(Ok).collect(),
-            Err(error) => match concerns_all(&error) {
-                _ if batches.len() == 1 => vec![Err(error)],
-                Some(_) => batches.iter().filter_map(|_| concerns_all(&error).map(Err)).collect(),
-                None => {
-                    let mut written = Vec::new();
-                    for batch in batches {
-                        written.push(self.try_group(std::slice::from_ref(batch)).await.map(|written| written == [true]));
-                    }
-                    written
-                }
-            },
-        }
+        outcomes
     }
 
-    async fn try_group(&self, batches: &[Rows]) -> Result<Vec<bool>, StoreError> {
+    async fn try_group(&self, batches: &[Rows], waits: bool) -> Result<Vec<bool>, StoreError> {
+        if batches.is_empty() {
+            return Ok(Vec::new());
+        }
         let columns = &Columns::of(batches);
         let is_large = batches.iter().any(Rows::is_large);
-        self.pool.commit(is_large, |client| async move { columns.append(&client).await }).await
+        self.pool.commit(is_large, |client| async move { columns.append(&client, waits).await }).await
     }
 }
 
-/// Returns an error again that each batch of a group has, since the server, the connection or the pool has it.
-fn concerns_all(error: &StoreError) -> Option<StoreError> {
-    match error {
-        StoreError::CommitUnknown { store } => Some(StoreError::CommitUnknown { store: store.clone() }),
-        StoreError::Unreachable { store, what } => Some(StoreError::Unreachable { store: store.clone(), what: what.clone() }),
-        StoreError::Busy { path } => Some(StoreError::Busy { path: path.clone() }),
-        _ => None,
-    }
+/// Returns a copy of an error of the server, the connection or the pool, which every batch of a group has; `None` for another error.
+fn shared(error: &StoreError) -> Option<StoreError> {
+    Some(match error {
+        StoreError::CommitUnknown { store } => StoreError::CommitUnknown { store: store.clone() },
+        StoreError::Unreachable { store, what } => StoreError::Unreachable { store: store.clone(), what: what.clone() },
+        StoreError::Busy { path } => StoreError::Busy { path: path.clone() },
+        StoreError::StorageFull { path } => StoreError::StorageFull { path: path.clone() },
+        StoreError::ReadOnly { path } => StoreError::ReadOnly { path: path.clone() },
+        _ => return None,
+    })
 }

@@ -11,6 +11,7 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use tokio_postgres::{Client, Row};
 
+use super::lease::IS_ALIVE;
 use super::pool::{Connection, Pool};
 use super::value::{to_sql, values};
 use crate::rows::{self, StoredRow};
@@ -254,12 +255,16 @@ pub(super) async fn commands(pool: &Pool, run: &RunId, after: u64) -> Result<Vec
 
 /// See [`crate::Store::due`].
 pub(super) async fn due(pool: &Pool, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
-    // Each part has an index of its own, so that runs that are not due cost nothing.
-    let query = "SELECT r.id FROM (
-                     (SELECT run, wakes FROM baton.waiting WHERE wakes <= $1 ORDER BY wakes LIMIT $2)
-                     UNION (SELECT w.run, w.wakes FROM (SELECT DISTINCT run FROM baton.commands) c
-                            JOIN baton.waiting w USING (run) LIMIT $2)
-                 ) d JOIN baton.runs r USING (run) ORDER BY d.wakes, r.run LIMIT $2";
+    // Each part has an index of its own, so that runs that are not due cost nothing. Runs of living owners are due as soon as these die.
+    let query = &format!(
+        "SELECT r.id FROM (
+             (SELECT w.run, w.wakes FROM baton.waiting w JOIN baton.runs r USING (run) LEFT JOIN baton.leases l ON l.owner = r.owner
+              WHERE w.wakes <= $1 AND NOT {IS_ALIVE} ORDER BY w.wakes LIMIT $2)
+             UNION (SELECT w.run, w.wakes FROM (SELECT DISTINCT run FROM baton.commands) c
+                    JOIN baton.waiting w USING (run) JOIN baton.runs r USING (run) LEFT JOIN baton.leases l ON l.owner = r.owner
+                    WHERE NOT {IS_ALIVE} LIMIT $2)
+         ) d JOIN baton.runs r USING (run) ORDER BY d.wakes, r.run LIMIT $2"
+    );
     let next = "SELECT min(wakes) FROM baton.waiting WHERE wakes > $1 AND wakes < $2";
     let limit = to_sql(limit as u64);
     pool.read(|client| async move {

@@ -25,7 +25,8 @@ use crate::{Batch, NewRun, STATUS_CREATED, StoreError, failpoint};
 /// Number of runs whose last link is remembered.
 const MAX_LINKS: usize = 4096;
 
-/// The last links of runs that this process writes, each with the sequence number that it belongs to. They spare a query for each batch.
+/// The last links of runs that this process writes, each with the sequence number that it belongs to. With them, a batch needs no query
+/// before it.
 ///
 /// A wrong link does no harm: the statement compares it with the stored one.
 #[derive(Debug, Default)]
@@ -56,26 +57,25 @@ impl Links {
 
 /// See [`crate::Store::append`].
 pub(super) async fn append(pool: &Pool, groups: &Groups, links: &Links, batch: Batch) -> Result<(), StoreError> {
-    // Refused by itself; its reason is still to be found among the others.
-    let fits = batch.check(batch.epoch, batch.expected_seq).is_ok();
+    // A batch whose entries have gaps is refused, but the reason may be another one.
+    let has_gaps = batch.check(batch.epoch, batch.expected_seq).is_err();
     let mut rows = Rows::of(batch);
     failpoint::pass("store.append.before");
-    loop {
-        let known = links.find(&rows.batch.run, rows.batch.expected_seq).filter(|_| fits);
-        rows.place(match known {
-            Some(link) => link,
-            None => current(pool, &rows.batch).await?,
-        });
-        let (tried, is_written) = groups.write(rows).await?;
-        if is_written {
-            links.keep(&tried.batch, tried.after);
-            failpoint::pass("store.append.after");
-            return Ok(());
-        }
-        // Another process wrote the run since its link was read. What it is now decides.
-        links.forget(&tried.batch.run);
-        rows = tried;
+    let known = links.find(&rows.batch.run, rows.batch.expected_seq).filter(|_| !has_gaps);
+    rows.place(match known {
+        Some(link) => link,
+        None => current(pool, &rows.batch).await?,
+    });
+    let (mut rows, mut is_written) = groups.write(rows).await?;
+    while !is_written {
+        // Another process has written the run, or has locked it.
+        links.forget(&rows.batch.run);
+        rows.place(current(pool, &rows.batch).await?);
+        is_written = groups.write_alone(&rows).await?;
     }
+    links.keep(&rows.batch, rows.after);
+    failpoint::pass("store.append.after");
+    Ok(())
 }
 
 /// Returns the last link of the run of `batch`, or the reason for which the batch is refused.
@@ -111,7 +111,9 @@ pub(super) async fn begin(pool: &Pool, links: &Links, run: &NewRun, owner: &str,
         if transaction.execute_typed(insert, values).await? == 0 {
             return Err(StoreError::RunExists(run.id.clone()));
         }
-        Columns::of([rows]).append(&transaction).await
+        let written = Columns::of([rows]).append(&transaction, true).await?;
+        debug_assert_eq!(written, [true], "the batch expects the run that was just made");
+        Ok(())
     })
     .await?;
     failpoint::pass("store.begin.after");

@@ -11,19 +11,25 @@ use tokio::task::JoinSet;
 
 use crate::support::{batch, content, on_postgres, owned_run, postgres, sequence};
 
-/// Appends batches that all wait for others, whose runs a stranger has locked. So they are one group.
-async fn append_together(database: &Database<'_>, store: &Arc<PostgresStore>, group: Vec<Batch>) -> Vec<Result<(), StoreError>> {
+/// Returns a connection of another program.
+async fn stranger(database: &Database<'_>) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(&database.address(), tokio_postgres::NoTls).await.expect("a connection");
     tokio::spawn(connection);
-    let mut blocked = Vec::new();
-    for index in 0..4 {
-        blocked.push(owned_run(&**store, &format!("blocked {index}")).await);
-    }
-    client.batch_execute("BEGIN; SELECT FROM baton.runs WHERE id LIKE 'blocked%' FOR UPDATE").await.expect("locked");
+    client
+}
+
+/// Appends batches that wait for four groups, whose content a stranger inserts at the same time. So they are one group.
+async fn append_together(database: &Database<'_>, store: &Arc<PostgresStore>, group: Vec<Batch>) -> Vec<Result<(), StoreError>> {
+    let stranger = stranger(database).await;
+    let (hash, bytes) = content(b"of a stranger");
     let mut earlier = JoinSet::new();
-    for run in blocked {
-        let store = Arc::clone(store);
-        earlier.spawn(async move { store.append(batch(&run, 0, 1)).await });
+    stranger.batch_execute("BEGIN").await.expect("a transaction");
+    let insert = "INSERT INTO baton.contents (hash, bytes) VALUES ($1, '')";
+    stranger.execute(insert, &[&&hash.as_bytes()[..]]).await.expect("a content");
+    for index in 0..4 {
+        let run = owned_run(&**store, &format!("earlier {index}")).await;
+        let (store, contents) = (Arc::clone(store), vec![(hash, bytes.clone())]);
+        earlier.spawn(async move { store.append(Batch { contents, ..batch(&run, 0, 1) }).await });
         // Each is a group of its own.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -33,7 +39,7 @@ async fn append_together(database: &Database<'_>, store: &Arc<PostgresStore>, gr
     });
     let waiting: Vec<_> = waiting.collect();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    client.batch_execute("COMMIT").await.expect("free");
+    stranger.batch_execute("ROLLBACK").await.expect("the end");
     for earlier in earlier.join_all().await {
         earlier.expect("its own");
     }
@@ -42,6 +48,37 @@ async fn append_together(database: &Database<'_>, store: &Arc<PostgresStore>, gr
         answers.push(answer.await.expect("an answer"));
     }
     answers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_another_transaction_has_locked_stop_no_other_run() {
+    let database = postgres().database();
+    let store = Arc::new(on_postgres(&database).await);
+    let mut locked = Vec::new();
+    for index in 0..6 {
+        locked.push(owned_run(&*store, &format!("locked {index}")).await);
+    }
+    let free = owned_run(&*store, "free").await;
+    let stranger = stranger(&database).await;
+    stranger.batch_execute("BEGIN; SELECT FROM baton.runs WHERE id LIKE 'locked%' FOR UPDATE").await.expect("locked");
+    let waiting: Vec<_> = locked.iter().map(|run| batch(run, 0, 1)).collect();
+    let mut waiting: JoinSet<_> = waiting
+        .into_iter()
+        .map(|batch| {
+            let store = Arc::clone(&store);
+            async move { store.append(batch).await }
+        })
+        .collect();
+    for seq in 0..50 {
+        let append = store.append(batch(&free, seq, 1));
+        tokio::time::timeout(Duration::from_secs(10), append).await.expect("it waits for no other run").expect("its own");
+    }
+    assert!(waiting.try_join_next().is_none(), "a batch waits for its own run");
+    stranger.batch_execute("COMMIT").await.expect("free");
+    for answer in waiting.join_all().await {
+        answer.expect("its own");
+    }
+    assert_eq!(sequence(&*store, &locked[5]).await, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
