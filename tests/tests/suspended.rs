@@ -306,6 +306,36 @@ async fn a_worker_continues_a_run_soon_after_another_process_releases_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_continues_a_run_whose_store_was_full() {
+    for commits in 1..4 {
+        let store = Arc::new(FailingStore::new(Arc::new(MemoryStore::new()), commits, Failing::Full));
+        let clock = Arc::new(SteadyClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000)));
+        let answers = model(|_, turn, _| match turn {
+            1 => calls(&[("sleep", json!({"seconds": 1}))]),
+            _ => handoff("done", &[]),
+        });
+        let builder = Engine::builder().trust(baton_runtime::TrustEverything).store(store.clone()).model("m", answers);
+        let engine = builder.clock(clock).build().unwrap();
+        let job = TestJob::new("solo", json!({})).agent("solo", &["sleep", "handoff"]).built_in("sleep").load();
+        let run = engine.queue(job, StartOptions::default()).await.unwrap();
+        let completed = async {
+            while store.run(&run).await.unwrap().unwrap().status != "completed" {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let failed = Mutex::new(0);
+        let report = |report: WorkReport<'_>| {
+            let is_failure =
+                |continued: &Continued| matches!(continued, Continued::Failed(_) | Continued::Over(RunOutcome::Failed(_)));
+            *failed.lock().unwrap() += i32::from(matches!(report, WorkReport::Run(_, continued) if is_failure(continued)));
+        };
+        let work = engine.work(WorkOptions::default(), completed, report);
+        tokio::time::timeout(Duration::from_mins(5), work).await.expect("the run is tried again").unwrap();
+        assert_eq!(*failed.lock().unwrap(), 1, "commit {commits}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_continues_a_year_of_daily_timers_to_its_end() {
     const DAYS: u32 = 365;
     let limits = json!({"limits": {"turns": 1_000}});

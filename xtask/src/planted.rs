@@ -52,10 +52,10 @@ const ATTEMPTS: usize = 3;
 /// Number of bugs that are tried at once.
 const AT_ONCE: usize = 2;
 
-/// A bug that keeps the machine busy for ever is caught when this is over.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Time limit of a suite. A bug that makes it run for ever is caught then.
+const TIME_LIMIT: Duration = Duration::from_mins(3);
 
-/// Which bugs.
+/// The selection of bugs.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Only this one; may be repeated.
@@ -67,7 +67,7 @@ pub(crate) struct Options {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bug {
-    /// Name.
+    /// Its name.
     name: String,
     /// Consequence of the bug.
     breaks: String,
@@ -205,7 +205,7 @@ impl Programs {
             command.arg(filter);
         }
         command.env(SWITCH, bug.map_or("", |bug| &bug.name)).env("RUST_BACKTRACE", "0").current_dir(root());
-        let (code, output) = run_patiently(command)?;
+        let (code, output) = run_with_limit(command)?;
         let seeds = output.lines().find_map(|line| line.strip_prefix("seeds ")?.split_whitespace().next()?.parse().ok());
         let tests = output.lines().filter_map(|line| line.strip_prefix("running ")).any(|line| !line.starts_with("0 "));
         ensure!(seeds.is_some() || tests || code != Some(0), "{suite} ran nothing:\n{output}");
@@ -242,13 +242,13 @@ fn program(messages: &[Value], name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Runs `command` to its end or to a time limit. Returns its exit code, if it ended, and its output.
-fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> {
+fn run_with_limit(mut command: Command) -> anyhow::Result<(Option<i32>, String)> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("what catches bugs cannot be started")?;
+        .context("the suite cannot be started")?;
     let (mut stdout, mut stderr) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
     let read = |stream: &mut dyn Read| {
         let mut bytes = Vec::new();
@@ -259,19 +259,19 @@ fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> 
     let began = Instant::now();
     std::thread::scope(|scope| {
         let printed = scope.spawn(move || read(&mut stdout));
-        let complained = scope.spawn(move || read(&mut stderr));
+        let errors = scope.spawn(move || read(&mut stderr));
         let code = loop {
             if let Some(status) = child.try_wait().context("it cannot be waited for")? {
                 break status.code();
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIME_LIMIT {
                 child.kill().context("it cannot be stopped")?;
                 child.wait().context("it cannot be waited for")?;
                 break None;
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        let output = printed.join().unwrap_or_default() + &complained.join().unwrap_or_default();
+        let output = printed.join().unwrap_or_default() + &errors.join().unwrap_or_default();
         Ok((code, output))
     })
 }

@@ -140,6 +140,10 @@ impl Bus {
                 let reason = called["error"]["message"].as_str().unwrap_or("the card has no arguments");
                 Given::failed(ResultError::new(ErrorCode::BAD_REQUEST, format!("the card of the call: {reason}"))).content()
             }
+            _ if !is_card_of(&called["card"], &command) => {
+                let message = "the card of the call is that of another call".to_owned();
+                Given::failed(ResultError::new(ErrorCode::BAD_REQUEST, message)).content()
+            }
             input => self.call(engine, served, &command, input).await?,
         };
         let metadata = Metadata {
@@ -256,4 +260,11 @@ impl Bus {
         let none = || RunError::Fault { message: format!("run {run} has not ended") };
         result.ok_or_else(none)
     }
+}
+
+/// Whether a card belongs to the call of a command.
+fn is_card_of(card: &Value, command: &ToolCommand) -> bool {
+    let (metadata, control) = (&card["metadata"], &command.control);
+    metadata["agent_turn_id"] == *control.agent_turn_id.to_string()
+        && metadata["tool_call_id"] == *control.tool_call_id.to_string()
 }

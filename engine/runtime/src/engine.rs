@@ -285,6 +285,7 @@ impl Engine {
         let record = self.0.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
         Ok(match record.owner {
             None => Holder::Nobody,
+            Some(owner) if owner == self.0.store.owner() => Holder::Elsewhere { owner },
             Some(owner) => match self.0.store.is_there(&owner) {
                 Some(false) => Holder::Nobody,
                 Some(true) => Holder::Elsewhere { owner },

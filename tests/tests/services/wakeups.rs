@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use baton_runtime::{Announced, Bus, Engine, StartOptions, WorkOptions};
 use baton_store::{MemoryStore, Store};
-use baton_types::id::RunId;
+use baton_types::id::{CallId, RunId};
+use baton_types::principal::Principal;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use crate::support::{TestJob, handoff, model};
+use crate::support::{TestJob, calls, handoff, model};
 
 /// A bus in memory.
 struct Channel {
@@ -69,6 +70,40 @@ async fn a_worker_takes_an_announced_run_that_needs_an_owner_and_no_other() {
         assert!(bus.is_acknowledged(stale).await, "an old announcement is over");
     }
     assert_eq!(record(&run).await, before, "and nobody takes the run over");
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_takes_an_announced_run_that_another_one_held_a_moment_before() {
+    let (bus, store) = (Channel::new(), Arc::new(MemoryStore::default()));
+    let answers = model(|_, turn, _| match turn {
+        1 => calls(&[("wait_for_event", json!({"event": "It is paid."}))]),
+        _ => handoff("done", &[]),
+    });
+    let builder = || Engine::builder().trust(baton_runtime::TrustEverything).store(store.clone()).model("m", answers.clone());
+    let (other, engine) = (builder().build().unwrap(), builder().bus(bus.clone()).build().unwrap());
+    let job = TestJob::new("solo", json!({})).agent("solo", &["wait_for_event", "handoff"]).built_in("wait_for_event").load();
+    let handle = other.start(job, StartOptions::default()).await.unwrap();
+    assert!(handle.until_idle().await.is_none());
+    handle.stop().await;
+    let run = handle.id().clone();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let stopped = stop.clone();
+    let worker = tokio::spawn(async move { engine.work(WorkOptions::default(), stopped.cancelled(), |_| ()).await });
+    let held = other.resume(&run).await.unwrap();
+    assert!(bus.is_acknowledged(&run).await, "another one has it");
+    held.stop().await;
+    let output = Ok(json!({"paid": true}).into());
+    other.deliver(&run, &CallId::from("0/1.1"), &Principal::program("bank"), output).await.unwrap();
+    assert!(bus.is_acknowledged(&run).await);
+    // The next look at the store is ten seconds after the first one.
+    let completed = async {
+        while store.run(&run).await.unwrap().unwrap().status != "completed" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), completed).await.expect("the announcement counts");
     stop.cancel();
     worker.await.unwrap().unwrap();
 }

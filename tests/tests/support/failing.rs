@@ -21,9 +21,11 @@ pub(crate) enum Failing {
     Before,
     /// After it took hold, before anybody learns of it.
     After,
+    /// Because the store is full. Later commits have room.
+    Full,
 }
 
-/// Passes everything on to `inner`, until its commits are used up.
+/// Passes everything on to `inner`. A commit fails.
 pub(crate) struct FailingStore {
     inner: Arc<dyn Store>,
     left: AtomicI64,
@@ -33,7 +35,7 @@ pub(crate) struct FailingStore {
 }
 
 impl FailingStore {
-    /// Returns a store whose commit number `commits + 1` fails, and every later one.
+    /// Returns a store whose commit number `commits + 1` fails, and every later one unless the store is only full.
     pub(crate) fn new(inner: Arc<dyn Store>, commits: i64, failing: Failing) -> Self {
         Self { inner, left: AtomicI64::new(commits), failing, commits: Mutex::default() }
     }
@@ -51,11 +53,17 @@ impl FailingStore {
     /// Lets `commit` take place, or not, or take place and look as if it had not.
     async fn commit(&self, last: u64, commit: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
         let left = self.left.fetch_sub(1, Ordering::SeqCst);
-        if left > 0 || (left == 0 && self.failing == Failing::After) {
+        let is_full = self.failing == Failing::Full;
+        if left > 0 || (left == 0 && self.failing == Failing::After) || (left < 0 && is_full) {
             commit.await?;
             self.commits.lock().unwrap().push(last);
         }
-        if left > 0 { Ok(()) } else { Err(StoreError::Closed) }
+        match left {
+            ..0 if is_full => Ok(()),
+            0 if is_full => Err(StoreError::StorageFull { path: "store".into() }),
+            ..=0 => Err(StoreError::Closed),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::{delegation, invalid, with_fields};
 /// The name of the only delegation of a call.
 pub(super) const ONLY_DELEGATION: &str = "task";
 
-/// The agent that is to work.
+/// The way to choose the agent of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TargetStrategy {
@@ -31,7 +31,7 @@ pub(super) enum TargetStrategy {
     Clone,
 }
 
-/// The agent that is to work, and its work.
+/// A task with the agent for it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the inputs of the tools")]
@@ -54,7 +54,7 @@ struct Launched {
     instruction: String,
 }
 
-/// The input of `provision_agent`, as far as it counts later.
+/// The fields of the input of `provision_agent` that later calls need.
 #[derive(Deserialize)]
 struct Provisioned {
     agent_id: String,
@@ -62,10 +62,10 @@ struct Provisioned {
     derived_from: Option<String>,
 }
 
-/// An agent that has an id.
+/// An agent that was provisioned or delegated to.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// The agent of the job that it is.
+    /// The id of its agent in the job.
     pub(super) profile: String,
     /// Its newest task.
     newest: Option<TaskId>,
@@ -142,7 +142,7 @@ impl Agents {
         self.known[place].newest = Some(task);
     }
 
-    /// Returns the agent that is to work.
+    /// Returns the agent for an instruction.
     fn target(&self, instruction: &Instruction) -> Result<Target, ToolError> {
         let id = &instruction.target_ref;
         if instruction.target_strategy == TargetStrategy::New {
@@ -179,7 +179,7 @@ impl Agents {
     }
 }
 
-/// The agent that is to work.
+/// The agent for a task.
 struct Target {
     profile: String,
     /// The task whose conversation is continued.

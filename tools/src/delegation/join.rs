@@ -16,10 +16,10 @@ use super::{invalid, reason_of};
 /// The most delegations of one call.
 const MOST_TASKS: usize = 8;
 
-/// The seconds until the results are taken as they are (default).
+/// The default of `deadline_seconds`. Tasks that have not ended then are cancelled.
 const DEADLINE_SECONDS: u64 = 900;
 
-/// The call that ends at the deadline.
+/// The name of the `sleep` call that ends at the deadline.
 const DEADLINE: &str = "deadline";
 
 /// Output of `fork_join`.
@@ -36,7 +36,7 @@ struct TaskResult {
     /// Its place among the tasks, from 0.
     task_index: usize,
     status: CallStatus,
-    /// The task.
+    /// The id of the task.
     agent_turn_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Value>,

@@ -10,7 +10,7 @@ use super::world::World;
 const LONGEST_DELAY: usize = 120;
 
 impl World {
-    /// Publishes a message. One with an `id` that the bus knows is dropped.
+    /// Publishes a message. A message whose `id` the bus has seen is dropped.
     pub(super) fn publish(&mut self, id: Option<String>, content: Content) {
         if self.faulty && self.random.once_in(8) {
             return self.faults.count(Fault::LostMessage);
@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    /// Takes the message `number`. It comes again if it is not acknowledged in time.
+    /// Takes the message `number`. Without an acknowledgement in time, the message comes again.
     pub(super) fn take_message(&mut self, number: u64) -> Option<Content> {
         let (content, is_repeated) = self.bus.take(number, self.store.now)?;
         if is_repeated {

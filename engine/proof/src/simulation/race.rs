@@ -89,7 +89,7 @@ impl World {
     /// Looks whether the run needs an owner, and begins to take it over.
     fn look(&mut self, index: usize) {
         let (worker, record) = (&self.workers[index], self.store.record());
-        // An owner that lives finds the work in the inbox.
+        // A living owner reads the inbox itself.
         let is_left = worker.is_left && worker.announced.is_none();
         if worker.is_busy || !(is_left || self.store.is_due(self.now)) {
             return self.acknowledge_wake_up(index);
@@ -159,7 +159,7 @@ impl World {
             (None, _) => self.start(),
             (Some(_), None) => Event::TakenOver { process: "another".to_owned(), after_death },
             (Some(_), Some(_)) => {
-                // A run that continues this one is another run: no process of this one, and no answer to it, reaches that run.
+                // A run that continues this one is another run, with other processes. Late answers to this one do not reach it.
                 self.owners.clear();
                 self.works.clear();
                 self.late.clear();
@@ -184,7 +184,7 @@ impl World {
         });
     }
 
-    /// Releases the run, which the owner `index` does not execute any more, for `again` at least.
+    /// Releases the run, which the owner `index` does not execute any more. It is not due again before `again` has passed.
     pub(super) fn release(&mut self, index: usize, again: Duration) {
         let owner = &self.owners[index];
         let (run, now) = (&owner.run, self.now);
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// Ends what the owner `index` does for the run. Its process lives; it takes the run again if an outage stopped it.
+    /// Ends the work of the owner `index`. Its process lives; it takes the run again if an outage stopped it.
     pub(super) fn fail(&mut self, index: usize, is_outage: bool) {
         let (worker, is_attended) = (self.owners[index].worker, self.owners[index].is_attended);
         if is_outage && is_attended {
@@ -236,7 +236,7 @@ impl World {
         let worker = self.workers[index].id;
         let Some(Announced { message, epoch }) = self.workers[index].announced.take() else { return };
         let has_owner = self.store.record().owner.is_some_and(|owner| self.store.is_alive(owner));
-        // A process that executes the run may have lost it and not know.
+        // A process that executes the run may have lost it without noticing.
         let executes = self.owners.iter().any(|owner| owner.worker == worker);
         let is_settled = executes || self.store.epoch() > epoch || has_owner || !self.store.is_due(self.now);
         if !is_settled {

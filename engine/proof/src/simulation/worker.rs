@@ -1,4 +1,4 @@
-//! The state of a worker: a process that executes the run when it needs an owner.
+//! The state of a worker.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub(super) struct Worker {
     pub(super) next_look: Timestamp,
     /// Whether it executes the run, or tries to get it.
     pub(super) is_busy: bool,
-    /// Whether it owns the run and does not execute it, since an outage of the store stopped the run.
+    /// Whether an outage of the store stopped the run here. The worker still owns the run and does not execute it.
     pub(super) is_left: bool,
     /// The wake-up that it has taken.
     pub(super) announced: Option<Announced>,
@@ -42,14 +42,14 @@ pub(super) struct Attempt {
     pub(super) is_raced: bool,
 }
 
-/// The owners from which a run is taken.
+/// The former owners from which a run may be taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// None that is alive; a person asks for it.
+    /// A dead owner or none. A person asks for it.
     IfFree,
-    /// None that is alive.
+    /// A dead owner or none.
     Unattended,
-    /// None that is alive, except this process itself: an outage stopped the run here.
+    /// This process itself, in which an outage stopped the run.
     Left,
 }
 

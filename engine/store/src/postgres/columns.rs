@@ -116,7 +116,7 @@ struct Calls<'a> {
     agents: Vec<&'a str>,
     tools: Vec<&'a str>,
     tasks: Vec<&'a str>,
-    calls: Vec<&'a str>,
+    ids: Vec<&'a str>,
     moments: Vec<i64>,
     inputs: Vec<&'a str>,
 }
@@ -182,7 +182,7 @@ impl<'a> Columns<'a> {
             calls.agents.push(call.agent.as_str());
             calls.tools.push(call.tool.as_str());
             calls.tasks.push(call.task.as_str());
-            calls.calls.push(call.call.as_str());
+            calls.ids.push(call.call.as_str());
             calls.moments.push(call.at.as_micros());
             calls.inputs.push(call.input.text());
         }
@@ -226,7 +226,7 @@ impl<'a> Columns<'a> {
             calls.agents,
             calls.tools,
             calls.tasks,
-            calls.calls,
+            calls.ids,
             calls.moments,
             calls.inputs,
         ];
