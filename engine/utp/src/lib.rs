@@ -3,7 +3,7 @@
 //! - [`subject`]: the addresses of messages, and the wildcards by which programs subscribe and are permitted.
 //! - [`command`], [`callback`], [`exchange`]: the payloads.
 //! - [`card`], [`view`], [`result`]: cards, which hold inputs and results. Payloads only name them.
-//! - [`control`], [`resume`], [`aggregate`]: the meaning of a callback for the call that waits for it.
+//! - [`control`], [`resume`]: the meaning of a callback for the call that waits for it.
 //! - [`row`]: rows of `resource.tools`, and their form as tool configs.
 //! - [`published`]: JSON Schemas and the `AsyncAPI` document.
 //!
@@ -11,7 +11,6 @@
 //!
 //! This crate is not a client of a bus. It sends nothing, waits for nothing, and reads no clock.
 
-pub mod aggregate;
 pub mod callback;
 pub mod card;
 pub mod command;

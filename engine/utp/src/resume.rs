@@ -261,7 +261,7 @@ impl DeadCode {
 
 /// Decides what happens with a callback that [`Received::read`] accepted (step 1). Nothing else has an effect on the decision.
 ///
-/// The steps that follow on `Apply` are the caller's: the transaction (13), and [`crate::aggregate`] (14 and 15).
+/// The steps that follow on `Apply` are the caller's: the transaction (13), and the end of the turn, which the machine decides (14 and 15).
 pub fn decide(received: &Received, known: &Known, card: &CardLookup) -> Decision {
     // 2 to 4: the work.
     if known.turn == TurnState::Unknown {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_runtime::{Announced, Bus, Engine, StartOptions, WorkOptions};
+use baton_runtime::{Announced, Bus, Clock, Engine, StartOptions, SteadyClock, WorkOptions};
 use baton_store::{MemoryStore, Store};
 use baton_types::id::{CallId, RunId};
 use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -106,4 +107,28 @@ async fn a_worker_takes_an_announced_run_that_another_one_held_a_moment_before()
     tokio::time::timeout(Duration::from_secs(5), completed).await.expect("the announcement counts");
     stop.cancel();
     worker.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_announcement_was_lost_is_found_within_ten_seconds() {
+    let clock = Arc::new(SteadyClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000)));
+    let store = Arc::new(MemoryStore::default());
+    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(store.clone()).clock(clock.clone());
+    // Nothing that is announced on this bus arrives.
+    let engine = engine.bus(Channel::new()).model("m", model(|_, _, _| handoff("done", &[]))).build().unwrap();
+    let mut longest = Duration::ZERO;
+    let queue_and_wait = async {
+        for pause in 0..10 {
+            tokio::time::sleep(Duration::from_millis(1_700 * pause)).await;
+            let job = TestJob::new("solo", json!({})).agent("solo", &["handoff"]).load();
+            let run = engine.queue(job, StartOptions::default()).await.unwrap();
+            let began = clock.now();
+            while store.run(&run).await.unwrap().unwrap().status != "completed" {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            longest = longest.max(clock.now().since(began));
+        }
+    };
+    engine.work(WorkOptions::default(), queue_and_wait, |_| ()).await.unwrap();
+    assert!(longest > Duration::from_secs(2) && longest < Duration::from_secs(11), "{longest:?}");
 }

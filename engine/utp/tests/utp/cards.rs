@@ -3,7 +3,6 @@
 use baton_types::call::AfterExecution::{Suspend, Terminate};
 use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode as TimelineCode};
 use baton_types::json::Json;
-use baton_utp::aggregate::{Answered, StepEnd, aggregate};
 use baton_utp::card::Card;
 use baton_utp::error_code::ErrorCode;
 use baton_utp::result::{Given, ResultError, ToolResultContent};
@@ -119,21 +118,4 @@ fn statuses_and_codes_of_timelines_have_a_spelling_on_the_wire() {
     assert_eq!(ErrorCode::from(TimelineCode::TimedOut), ErrorCode::TOOL_TIMEOUT);
     assert_eq!(ErrorCode::from(TimelineCode::InvalidInput), ErrorCode::BAD_REQUEST);
     assert_eq!(ErrorCode::from(TimelineCode::LimitReached).as_str(), "limit_reached");
-}
-
-#[test]
-fn a_step_ends_with_its_last_result_and_any_terminate_ends_the_work() {
-    let result = |status, after_execution| Answered { status, after_execution };
-    let (ok, bad) = (Status::Success, Status::Timeout);
-    let cases = [
-        (vec![result(ok, Terminate)], 1, StepEnd::Waiting(1)),
-        (vec![], 0, StepEnd::Continues),
-        (vec![result(ok, Suspend), result(bad, Suspend)], 0, StepEnd::Continues),
-        (vec![result(ok, Suspend), result(ok, Terminate)], 0, StepEnd::Ends(ok)),
-        (vec![result(bad, Suspend), result(ok, Terminate)], 0, StepEnd::Ends(ok)),
-        (vec![result(ok, Terminate), result(bad, Terminate), result(Status::Failed, Terminate)], 0, StepEnd::Ends(bad)),
-    ];
-    for (results, waiting, expected) in cases {
-        assert_eq!(aggregate(&results, waiting), expected, "{results:?}");
-    }
 }
