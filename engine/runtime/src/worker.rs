@@ -11,7 +11,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_store::Due;
+use baton_store::{Due, StoreError};
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
@@ -80,14 +80,16 @@ impl Continued {
         }
     }
 
-    /// Returns the time after which a run with this outcome is tried again.
+    /// Returns the time after which a run with this outcome is tried again; `None` if it is not.
     fn pause(&self) -> Option<Duration> {
-        self.error().map(|error| match error {
+        match self.error()? {
             // Another process was faster.
-            RunError::Held { .. } => HELD,
-            error if error.is_outage() => HELD,
-            _ => TRY_AGAIN,
-        })
+            RunError::Held { .. } => Some(HELD),
+            error if error.is_outage() => Some(HELD),
+            // Another process has taken it over.
+            RunError::Store(error) if matches!(**error, StoreError::StaleEpoch { .. }) => None,
+            _ => Some(TRY_AGAIN),
+        }
     }
 }
 
@@ -182,6 +184,9 @@ impl Engine {
             candidates.extend(due.runs.into_iter().map(|id| (id, None)));
             let mut later = Vec::new();
             for (id, announced) in candidates.drain(..) {
+                if announced.is_none() && (working.len() >= slots || busy.contains(&id) || passed_over.contains_key(&id)) {
+                    continue;
+                }
                 let holder = match self.holder_if_due(&id, announced.is_some(), now).await {
                     Ok(holder) => holder,
                     Err(error) if error.may_pass() => continue,
@@ -195,9 +200,8 @@ impl Engine {
                 let is_left =
                     left.contains(&id) && matches!(&holder, Holder::Elsewhere { owner } if *owner == self.0.store.owner());
                 let is_free = is_left || matches!(holder, Holder::Nobody);
-                let pause = passed_over.get(&id).copied();
                 if busy.contains(&id) {
-                    if is_free && announced.is_some() {
+                    if is_free {
                         // It was released a moment ago.
                         later.push((id, announced));
                     } else {
@@ -205,13 +209,11 @@ impl Engine {
                     }
                     continue;
                 }
-                // What another process held a second ago may be free now. What failed is tried again after its pause.
-                let is_paused = pause.is_some_and(|until| announced.is_none() || until > now.plus(HELD));
+                // An announced run may be free again a moment after another process had it. A run that failed has a longer pause.
+                let is_paused = passed_over.get(&id).is_some_and(|again| *again > now.plus(HELD));
                 if !is_free || is_paused {
                     acknowledge(announced);
-                    if pause.is_none() {
-                        passed_over.insert(id, now.plus(HELD));
-                    }
+                    passed_over.entry(id).or_insert_with(|| now.plus(HELD));
                     continue;
                 }
                 if working.len() >= slots {
