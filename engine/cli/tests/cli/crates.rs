@@ -5,20 +5,79 @@ use std::process::Command;
 
 use crate::support::{Folder, Ran};
 
-/// Returns the folder of this workspace's build. The crate is built there too, because nearly all of it already exists.
-fn target() -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_baton")).ancestors().nth(2).expect("the program lies in target/<profile>").to_owned()
+/// A new crate outside this workspace.
+struct NewCrate {
+    home: PathBuf,
+    /// The folder of this workspace's build.
+    built: PathBuf,
+    /// The library `serde` that Baton was built with.
+    serde: PathBuf,
 }
 
-/// Runs cargo in the crate, offline, with the existing build of this workspace.
+impl NewCrate {
+    /// Returns the crate in `home`, built with the libraries of this workspace's build: cargo would build all of them anew, with the
+    /// features that this crate needs, for several minutes.
+    fn built(home: PathBuf) -> Self {
+        let built = Path::new(env!("CARGO_BIN_EXE_baton")).parent().expect("the program lies in target/<profile>").to_owned();
+        let files = std::fs::read_dir(built.join("deps")).unwrap().map(|entry| entry.unwrap().path());
+        let is_serde = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with("libserde-") && path.extension().is_some_and(|end| end == "rlib")
+        };
+        // Builds with other features may have left others.
+        let candidates = files.filter(is_serde).map(|serde| Self { home: home.clone(), built: built.clone(), serde });
+        let mut tried: Vec<String> = Vec::new();
+        for candidate in candidates {
+            let ran = candidate.build();
+            if ran.code == 0 {
+                return candidate;
+            }
+            tried.push(ran.stderr);
+        }
+        panic!("the crate does not compile: {}", tried.join("\n"));
+    }
+
+    /// Compiles the crate as cargo does for its manifest.
+    fn build(&self) -> Ran {
+        let mut command = Command::new(Path::new(env!("CARGO")).with_file_name("rustc"));
+        command.args(["--edition", "2024", "--crate-name", "mytools", "src/main.rs", "-o", "mytools"]);
+        command.arg("-L").arg(format!("dependency={}", self.built.join("deps").display()));
+        command.arg("--extern").arg(format!("baton={}", self.built.join("libbaton.rlib").display()));
+        command.arg("--extern").arg(format!("serde={}", self.serde.display()));
+        command.current_dir(&self.home).env("CARGO_MANIFEST_DIR", &self.home).env("CARGO_PKG_NAME", "mytools");
+        Ran::from(command.output().unwrap())
+    }
+
+    /// Runs the program of the crate.
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::from(Command::new(self.home.join("mytools")).current_dir(&self.home).args(arguments).output().unwrap())
+    }
+}
+
+/// Runs cargo in the crate, offline.
 fn cargo(crate_folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO"));
-    command.current_dir(crate_folder).args(arguments).env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
+    command.current_dir(crate_folder).args(arguments).env("CARGO_NET_OFFLINE", "true");
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "RUSTFLAGS", "RUSTC_WRAPPER", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
     Ran::from(command.output().unwrap())
 }
+
+/// Makes a new crate with the additional tool `word_count`, and returns its folder.
+fn new_crate(folder: &Folder) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let init = ["init", "--rust", "mytools", "--source", source.to_str().unwrap()];
+    folder.baton(&init).exits(0).says("mytools/src/tools/vowel_count.rs");
+    let home = folder.path().join("mytools");
+    let mut new = folder.command(&["new", "tool", "word_count"]);
+    new.current_dir(&home);
+    Ran::from(new.output().unwrap()).exits(0).says("src/tools/word_count.rs").says("tool-configs/word_count.json");
+    home
+}
+
+/// A call of the tool `word_count`.
+const CALL: [&str; 5] = ["tool", "call", "word_count", "--input", r#"{"text":"a b"}"#];
 
 #[test]
 fn a_new_crate_depends_on_a_version_and_on_no_folder_of_another_machine() {
@@ -65,53 +124,65 @@ fn the_folder_of_the_build_is_not_in_the_program() {
 #[test]
 fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message() {
     let folder = Folder::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    folder
-        .baton(&["init", "--rust", "mytools", "--source", source.to_str().unwrap()])
-        .exits(0)
-        .says("mytools/src/tools/vowel_count.rs");
-    let home = folder.path().join("mytools");
-    let mut new = folder.command(&["new", "tool", "word_count"]);
-    new.current_dir(&home);
-    Ran::from(new.output().unwrap()).exits(0).says("src/tools/word_count.rs").says("tool-configs/word_count.json");
+    let home = new_crate(&folder);
+    // Its manifest names what exists.
+    let resolved = cargo(&home, &["metadata", "--format-version", "1"]).exits(0);
+    let resolved: serde_json::Value = serde_json::from_str(&resolved.stdout).unwrap();
+    let packages = resolved["packages"].as_array().unwrap();
+    let found = packages.iter().find(|package| package["name"] == "mytools").unwrap();
+    let needed: Vec<&str> =
+        found["dependencies"].as_array().unwrap().iter().filter_map(|needed| needed["name"].as_str()).collect();
+    assert_eq!(
+        (needed, &found["targets"][0]["src_path"]),
+        (vec!["baton", "serde"], &home.join("src/main.rs").to_str().unwrap().into())
+    );
 
-    let call = ["run", "-q", "--", "tool", "call", "word_count", "--input", r#"{"text":"a b"}"#];
-    cargo(&home, &call).exits(0).says("\"words\": 2");
-    let program = |arguments: &[&str]| {
-        let mut command = Command::new(target().join("debug/mytools"));
-        Ran::from(command.current_dir(&home).args(arguments).output().unwrap())
-    };
-    program(&["tool", "call", "vowel_count", "--text", "hello"]).exits(0).says("\"count\": 2");
-    program(&["run", "count"]).exits(0).says("There are");
-    program(&["tool", "test", "word_count", "vowel_count"]).exits(0).says("3 examples passed");
+    let new = NewCrate::built(home.clone());
+    new.run(&CALL).exits(0).says("\"words\": 2");
+    new.run(&["tool", "call", "vowel_count", "--text", "hello"]).exits(0).says("\"count\": 2");
+    new.run(&["run", "count"]).exits(0).says("There are");
+    new.run(&["tool", "test", "word_count", "vowel_count"]).exits(0).says("3 examples passed");
 
-    // The alias of the crate starts its own program, which alone knows the crate's functions.
-    cargo(&home, &["xtask", "gen-docs"]).exits(0).says("generated-docs/TOOLS.md");
+    // The alias `cargo xtask` of the crate starts its own program, which alone knows the crate's functions.
+    assert!(folder.read("mytools/.cargo/config.toml").ends_with("[alias]\nxtask = \"run --quiet --\"\n"));
+    new.run(&["gen-docs"]).exits(0).says("generated-docs/TOOLS.md");
     let page = folder.read("mytools/generated-docs/TOOLS.md");
     assert!(page.starts_with("<!-- Generated by `cargo xtask gen-docs` from the configs of this project"), "{page}");
     assert!(page.contains("\n### `vowel_count`\n") && page.contains("\nGranted to `counter` of `count`.\n"), "{page}");
     assert!(page.contains("\n### `word_count`\n"), "a tool that no agent has yet: {page}");
-    program(&["docs", "--check"]).exits(0);
+    new.run(&["docs", "--check"]).exits(0);
 
     let config = "mytools/tool-configs/word_count.json";
     let sound = folder.read(config);
     // A renamed parameter and a wrong type are reported at the parameter, before anything runs.
     folder.write(config, sound.replace("\"text\":", "\"txt\":"));
-    let ran = cargo(&home, &call).exits(101);
+    let ran = new.build().exits(1);
     assert!(ran.stderr.contains("txt") && ran.stderr.contains("src/tools/word_count.rs"), "{}", ran.stderr);
     folder.write(config, sound.replace("\"type\": \"string\"", "\"type\": \"integer\""));
-    program(&["docs", "--check"]).exits(2);
-    let ran = cargo(&home, &call).exits(101);
+    new.run(&["docs", "--check"]).exits(2);
+    let ran = new.build().exits(1);
     assert!(ran.stderr.contains("integer") && ran.stderr.contains("src/tools/word_count.rs"), "{}", ran.stderr);
     // A function without a config, and a config without a function.
     std::fs::remove_file(home.join("tool-configs/word_count.json")).unwrap();
-    let ran = cargo(&home, &call).exits(2);
+    new.build().exits(0);
+    let ran = new.run(&CALL).exits(2);
     assert_eq!(ran.stderr.matches("error B").count(), 1, "{}", ran.stderr);
     assert!(ran.stderr.contains("word_count"), "{}", ran.stderr);
     folder.write(config, &sound);
     let list = folder.read("mytools/src/tools/mod.rs").replace("mod word_count;\n", "");
     folder.write("mytools/src/tools/mod.rs", list);
-    let ran = cargo(&home, &call).exits(2);
+    new.build().exits(0);
+    let ran = new.run(&CALL).exits(2);
     assert_eq!(ran.stderr.matches("error B").count(), 1, "{}", ran.stderr);
     assert!(ran.stderr.contains("tool-configs/word_count.json:"), "{}", ran.stderr);
+}
+
+#[test]
+#[ignore = "cargo builds all crates anew, which takes several minutes"]
+fn cargo_alone_builds_a_new_crate() {
+    let folder = Folder::new();
+    let home = new_crate(&folder);
+    cargo(&home, &[["run", "-q", "--"].as_slice(), &CALL].concat()).exits(0).says("\"words\": 2");
+    cargo(&home, &["xtask", "gen-docs"]).exits(0).says("generated-docs/TOOLS.md");
+    cargo(&home, &["test", "-q"]).exits(0);
 }
