@@ -1,12 +1,12 @@
 //! `cargo xtask planted`: tests the tests. Bugs are planted in a copy of the real source, and each must be caught.
 //!
 //! The list is `planted/bugs.json`. Every bug of it goes into one copy, each behind a switch that is off until
-//! `BATON_PLANTED` names it, so that all of them cost one build. With no bug named, everything must pass: a copy that
-//! fails by itself would catch whatever is planted in it.
+//! `BATON_PLANTED` names it, so that all of them cost one build. Without a named bug, every test must pass: a copy that fails
+//! anyway would seem to catch every bug.
 
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,11 +45,11 @@ const TESTS: [(&str, &str); 6] = [
 /// The unit tests of the crate `baton-template`: the name of their suite and of their program.
 const TEMPLATE: (&str, &str) = ("template", "baton_template");
 
-/// Number of times that a bug is tried if its tests do not catch it. A bug in what several processes do at once needs a certain order of
-/// events, which a busy machine may not bring about the first time.
+/// Number of times that a bug is tried if its tests do not catch it. A bug in concurrent processes shows only in a certain
+/// order of events, and on a busy machine this order may not happen at the first try.
 const ATTEMPTS: usize = 3;
 
-/// Number of bugs that are tried at once.
+/// Number of test programs that run at once: most tests wait for processes or for time to pass.
 const AT_ONCE: usize = 2;
 
 /// Time limit of a suite. A bug that makes it run for ever is caught then.
@@ -81,12 +81,19 @@ pub(crate) struct Bug {
     caught_by: String,
 }
 
-/// Plants each bug and prints the outcome; an error if one lives, or if the list is not true any more.
+impl Bug {
+    /// Returns the test program that must catch it, and the filter of its tests; no filter for the simulation.
+    fn suite(&self) -> (&str, &str) {
+        self.caught_by.split_once(':').unwrap_or((&self.caught_by, ""))
+    }
+}
+
+/// Plants each bug and prints the outcome. Fails if a bug is not caught, or if the list is out of date.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     plant_each(options, |line| println!("{line}"))
 }
 
-/// Plants each bug and passes a line for each to `report`; an error, which names them, if some live.
+/// Plants each bug and passes a line for each to `report`. Fails, and names the bugs, if some are not caught.
 fn plant_each(options: &Options, report: impl Fn(&str) + Sync) -> anyhow::Result<()> {
     let bugs: Vec<Bug> = serde_json::from_str(BUGS).context("xtask/planted/bugs.json")?;
     if let Some(unknown) = options.only.iter().find(|only| bugs.iter().all(|bug| bug.name != **only)) {
@@ -94,46 +101,57 @@ fn plant_each(options: &Options, report: impl Fn(&str) + Sync) -> anyhow::Result
     }
     let chosen: Vec<&Bug> = bugs.iter().filter(|bug| options.only.is_empty() || options.only.contains(&bug.name)).collect();
     let tree = tree::plant(&bugs)?;
-    let mut suites: Vec<&str> = chosen.iter().map(|bug| bug.caught_by.as_str()).collect();
-    suites.sort_unstable();
-    suites.dedup();
-    let programs = Programs::build(&tree, &suites)?;
-    for suite in suites {
-        let (_, tried) = programs.run(suite, None)?;
-        ensure!(!tried.caught, "{suite} fails although nothing is planted:\n{}", tried.output);
+    let mut suites: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for bug in &chosen {
+        let (program, filter) = bug.suite();
+        suites.entry(program).or_default().insert(filter);
     }
-    let next = AtomicUsize::new(0);
-    let try_some = || {
-        let mut outcomes = Vec::new();
-        while let Some(bug) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (took, tried) = programs.try_often(bug)?;
-            let how = match (tried.caught, tried.seeds) {
-                (false, _) => "LIVES".to_owned(),
-                (true, Some(count)) => format!("caught after {count} seeds"),
-                (true, None) => format!("caught by {}", bug.caught_by),
-            };
-            report(&format!("{:<36} {how} ({:.1} s): {}", bug.name, took.as_secs_f64(), bug.breaks));
-            outcomes.push((bug.name.as_str(), tried));
-        }
-        anyhow::Ok(outcomes)
-    };
-    // Most tests wait for processes or for time to pass, so two bugs are tried at once.
-    let outcomes = std::thread::scope(|scope| {
-        let threads = [(); AT_ONCE].map(|()| scope.spawn(try_some));
-        threads.map(|thread| thread.join().expect("a thread that tries bugs does not panic"))
-    });
+    let suites: Vec<_> = suites.into_iter().collect();
+    let programs = Programs::build(&tree, &suites.iter().map(|(program, _)| *program).collect::<Vec<_>>())?;
+    in_parallel(&suites, |(program, filters)| {
+        let tried = programs.run(program, filters.iter().copied(), None)?;
+        ensure!(!tried.caught, "{program} fails although nothing is planted:\n{}", tried.output);
+        Ok(())
+    })?;
+    let outcomes = in_parallel(&chosen, |bug| {
+        let began = Instant::now();
+        let tried = programs.try_often(bug)?;
+        let how = match (tried.caught, tried.seeds) {
+            (false, _) => "LIVES".to_owned(),
+            (true, Some(count)) => format!("caught after {count} seeds"),
+            (true, None) => format!("caught by {}", bug.caught_by),
+        };
+        report(&format!("{:<36} {how} ({:.1} s): {}", bug.name, began.elapsed().as_secs_f64(), bug.breaks));
+        Ok((bug.name.as_str(), tried))
+    })?;
     let mut alive = Vec::new();
     let mut seeds = Vec::new();
-    for outcomes in outcomes {
-        for (name, tried) in outcomes? {
-            if tried.caught { seeds.extend(tried.seeds) } else { alive.push(name) }
-        }
+    for (name, tried) in outcomes {
+        if tried.caught { seeds.extend(tried.seeds) } else { alive.push(name) }
     }
     seeds.sort_unstable();
     let median = seeds.get(seeds.len() / 2).map_or_else(|| "no".to_owned(), ToString::to_string);
     let caught = chosen.len() - alive.len();
     report(&format!("{} planted, {caught} caught; by the simulation after {median} seeds (median)", chosen.len()));
     if alive.is_empty() { Ok(()) } else { bail!("these bugs live: {}", alive.join(", ")) }
+}
+
+/// Calls `each` for all `items`, [`AT_ONCE`] at a time, until one fails. Returns the results in any order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> anyhow::Result<R> + Sync) -> anyhow::Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let call_some = || {
+        let mut results = Vec::new();
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // After a failure, the other threads find no item any more.
+            results.push(each(item).inspect_err(|_| next.store(items.len(), Ordering::Relaxed))?);
+        }
+        anyhow::Ok(results)
+    };
+    let results: anyhow::Result<Vec<_>> = std::thread::scope(|scope| {
+        let threads = [(); AT_ONCE].map(|()| scope.spawn(call_some));
+        threads.map(|thread| thread.join().expect("a thread that runs tests does not panic")).into_iter().collect()
+    });
+    Ok(results?.into_iter().flatten().collect())
 }
 
 fn names(bugs: &[Bug]) -> String {
@@ -152,9 +170,9 @@ struct Tried {
 struct Programs(BTreeMap<&'static str, PathBuf>);
 
 impl Programs {
-    /// Builds those that `suites` name, however long that takes.
-    fn build(tree: &Path, suites: &[&str]) -> anyhow::Result<Self> {
-        let wanted = |name: &str| suites.iter().any(|suite| suite.split(':').next() == Some(name));
+    /// Builds those that are `named`, however long that takes.
+    fn build(tree: &Path, named: &[&str]) -> anyhow::Result<Self> {
+        let wanted = |name: &str| named.contains(&name);
         let tests: Vec<(&str, &str)> = TESTS.into_iter().filter(|(name, _)| wanted(name)).collect();
         let mut programs = BTreeMap::new();
         // All of the workspace in one build: with fewer packages, most crates would have other features than in the project's
@@ -178,38 +196,40 @@ impl Programs {
         Ok(Self(programs))
     }
 
-    /// Runs the suite of `bug` with it switched on, again if it passes, at most [`ATTEMPTS`] times.
-    fn try_often(&self, bug: &Bug) -> anyhow::Result<(Duration, Tried)> {
-        let mut last = self.run(&bug.caught_by, Some(bug))?;
+    /// Runs the tests of `bug` with it switched on, again if they pass, at most [`ATTEMPTS`] times.
+    fn try_often(&self, bug: &Bug) -> anyhow::Result<Tried> {
+        let (program, filter) = bug.suite();
+        let mut last = self.run(program, [filter], Some(bug))?;
         for _ in 1..ATTEMPTS {
-            if last.1.caught {
+            if last.caught {
                 break;
             }
-            last = self.run(&bug.caught_by, Some(bug))?;
+            last = self.run(program, [filter], Some(bug))?;
         }
         Ok(last)
     }
 
-    /// Runs `suite` with `bug` switched on, or with none.
-    fn run(&self, suite: &str, bug: Option<&Bug>) -> anyhow::Result<(Duration, Tried)> {
-        let began = Instant::now();
-        let (name, filter) = suite.split_once(':').unwrap_or((suite, ""));
+    /// Runs the tests of `program` that match one of `filters`, with `bug` switched on, or with none.
+    fn run<'f>(&self, program: &str, filters: impl IntoIterator<Item = &'f str>, bug: Option<&Bug>) -> anyhow::Result<Tried> {
         let unknown = || {
             let tests: Vec<&str> = TESTS.iter().map(|(name, _)| *name).chain([TEMPLATE.0]).collect();
-            format!("{suite} is not a suite; expected {SIMULATE}, or one of {} and a filter: machine:FILTER", tests.join(", "))
+            format!(
+                "{program} is not a test program; expected {SIMULATE}, or one of {} and a filter: machine:FILTER",
+                tests.join(", ")
+            )
         };
-        let mut command = Command::new(self.0.get(name).with_context(unknown)?);
-        if name == SIMULATE {
+        let mut command = Command::new(self.0.get(program).with_context(unknown)?);
+        if program == SIMULATE {
             command.args(["--failures", "1", "--twice-in", "0", "--seeds", SEEDS]);
         } else {
-            command.arg(filter);
+            command.args(filters);
         }
         command.env(SWITCH, bug.map_or("", |bug| &bug.name)).env("RUST_BACKTRACE", "0").current_dir(root());
         let (code, output) = run_with_limit(command)?;
         let seeds = output.lines().find_map(|line| line.strip_prefix("seeds ")?.split_whitespace().next()?.parse().ok());
         let tests = output.lines().filter_map(|line| line.strip_prefix("running ")).any(|line| !line.starts_with("0 "));
-        ensure!(seeds.is_some() || tests || code != Some(0), "{suite} ran nothing:\n{output}");
-        Ok((began.elapsed(), Tried { caught: code != Some(0), seeds, output }))
+        ensure!(seeds.is_some() || tests || code != Some(0), "{program} ran nothing:\n{output}");
+        Ok(Tried { caught: code != Some(0), seeds, output })
     }
 }
 
