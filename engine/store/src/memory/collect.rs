@@ -32,6 +32,7 @@ pub(super) fn collect(store: &MemoryStore, retention: &Retention, dry_run: bool)
         let record = &state.runs[&id].record;
         collected.entries += record.last_seq - record.past.as_ref().map_or(0, |past| past.seq);
         if !dry_run {
+            state.ended.retain(|run| *run != id);
             let (contents, freed) = state.forget(&id);
             collected.contents += contents;
             collected.content_bytes += freed;
@@ -76,8 +77,9 @@ impl State {
     /// Forgets a run; returns the number and the bytes of the contents that only it named.
     pub(super) fn forget(&mut self, id: &RunId) -> (u64, u64) {
         let mut freed = (0, 0);
-        self.created.retain(|run| run != id);
-        self.ended.retain(|run| run != id);
+        if let Some(place) = self.created.iter().position(|run| run == id) {
+            self.created.remove(place);
+        }
         for hash in self.runs.remove(id).into_iter().flat_map(|run| run.contents) {
             if let Some((content, named)) = self.contents.get_mut(&hash) {
                 *named -= 1;

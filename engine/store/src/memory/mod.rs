@@ -38,7 +38,7 @@ struct State {
     ended: VecDeque<RunId>,
     runs: HashMap<RunId, StoredRun>,
     /// Run ids in the order of their creation.
-    created: Vec<RunId>,
+    created: VecDeque<RunId>,
     /// Each content, and how often batches of kept runs name it.
     contents: HashMap<ContentHash, (Content, usize)>,
     /// Logged calls by memory, agent and tool, oldest first.
@@ -145,7 +145,7 @@ impl State {
             epoch: 0,
             owner: None,
         };
-        self.created.push(run.id.clone());
+        self.created.push_back(run.id.clone());
         let mut stored = StoredRun {
             record,
             entries: Vec::new(),
