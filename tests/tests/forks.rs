@@ -310,7 +310,7 @@ async fn a_run_does_not_adopt_configs_that_lack_what_it_is_in_the_middle_of() {
     let other = TestJob::new("lead", json!({})).agent("lead", &["handoff"]).load();
     let migration = engine.migration(handle.id(), other.sources()).await.unwrap();
     let reasons = migration.hindrances.join("; ");
-    assert!(reasons.contains("task 0 is held by agent solo") && reasons.contains("waits for tool ask_master"), "{reasons}");
+    assert!(reasons.contains("lack agent solo, which holds task 0") && reasons.contains("lack tool ask_master"), "{reasons}");
     let refused = engine.migrate(handle.id(), other.sources(), &Principal::person("ada")).await.err();
     assert!(matches!(refused, Some(RunError::Refused(_))), "{refused:?}");
     assert_eq!(engine.resume(handle.id()).await.unwrap().entries_after(0).take(entries).count().await, entries);
@@ -348,7 +348,7 @@ async fn only_functions_that_agents_were_granted_are_needed_to_go_on() {
     let ungranted = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).tool("pay", pay, json!({})).load();
     let ungranted = waiting(ungranted).await;
 
-    for (functions, reason) in [(Vec::new(), "none of that name is linked"), (vec![&OTHER], "amount")] {
+    for (functions, reason) in [(Vec::new(), "this program links none of that name"), (vec![&OTHER], "amount")] {
         let program = program(functions);
         let Err(RunError::PinnedConfigs { faults, .. }) = program.resume(&granted).await.map(|_| ()) else {
             panic!("the run needs fn pay")

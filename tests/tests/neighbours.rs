@@ -226,7 +226,7 @@ async fn an_endpoint_that_fails_after_the_words_leaves_nothing_wrong_behind() {
         let found = call_output(&finished.entries, "0/1.1");
         assert_eq!((ids(&found), &found["method"]), (vec!["sea"], &json!("fulltext")), "{reason}");
         let warning = found["warning"].as_str().unwrap();
-        assert!(warning.contains("3 of the records, which have no vector yet ("), "{reason}: {warning}");
+        assert!(warning.contains("searched by words: 3 ("), "{reason}: {warning}");
         // With an endpoint that works, the next search makes the vectors.
         let server = Server::start(|_, request| vectors(request)).await;
         let finished = run(&store, job(Some(&server.url), json!({})), &[json!({"query": "a car", "nn": 1})]).await;
@@ -249,7 +249,7 @@ async fn a_text_that_the_endpoint_rejects_does_not_keep_the_others_out() {
     let found = call_output(&finished.entries, "0/1.1");
     assert_eq!((ids(&found), &found["method"]), (vec!["car"], &json!("vector")));
     let warning = found["warning"].as_str().unwrap();
-    assert!(warning.contains("1 of the records") && warning.contains("cannot embed this"), "{warning}");
+    assert!(warning.contains("searched by words: 1 (") && warning.contains("cannot embed this"), "{warning}");
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn one_search_makes_a_bounded_number_of_vectors_and_the_next_one_continues
     let search = json!({"query": "a car", "nn": 50, "limit": 1});
     let finished = run(&store, job(Some(&server.url), json!({})), &[search.clone(), search]).await;
     let [first, second] = ["0/1.1", "0/2.1"].map(|call| call_output(&finished.entries, call));
-    assert!(first["warning"].as_str().unwrap().contains("44 of the records"), "{first}");
+    assert!(first["warning"].as_str().unwrap().contains("searched by words: 44. "), "{first}");
     assert_eq!((second.get("warning"), &second["total"]), (None, &json!(50)));
     let sizes: Vec<usize> = server.received().iter().map(|request| texts_of(request).len()).collect();
     assert_eq!(sizes, [1, 64, 64, 64, 64, 1, 44]);
@@ -293,7 +293,7 @@ async fn tokens_of_vectors_count_towards_the_limits_of_the_run() {
         run(&store, job(Some(&server.url), json!({"limits": {"tokens": 7_000}})), &[json!({"query": "ocean", "limit": 1})]).await;
     let found = call_output(&finished.entries, "0/1.1");
     let warning = found["warning"].as_str().unwrap();
-    assert!(warning.contains("10 of the records") && warning.contains("leaves no room for it"), "{warning}");
+    assert!(warning.contains("searched by words: 10 (") && warning.contains("leaves no room for it"), "{warning}");
     assert_eq!((finished.status, sent(&server).len()), ("success", 3 + 2));
 }
 

@@ -460,7 +460,7 @@ async fn a_job_whose_functions_the_engine_lacks_does_not_start() {
     let started = engine.start(job(&["read_note", "write_note", "handoff"]), StartOptions::default()).await;
     let Err(error @ RunError::MissingFunctions(_)) = started.map(|_| ()) else { panic!("its calls would all fail") };
     let listed = "fn read_note (tool read_note), fn write_note (tool write_note)";
-    assert_eq!(error.to_string(), format!("the engine lacks functions that the job was loaded with: {listed}"));
+    assert_eq!(error.to_string(), format!("the job needs functions that this engine does not have: {listed}"));
     assert_eq!(store.runs().await.unwrap(), [], "nothing is stored");
     // Tools that no agent is granted are never called.
     assert_eq!(run_to_end(&engine, job(&["handoff"])).await.status, "success");

@@ -122,7 +122,7 @@ impl Options {
         }
         if cases.is_empty() {
             let (Some(workload), Some(n)) = (&self.workload, self.n) else {
-                bail!("no case in BENCHMARKS.md is like this: say at least --workload and --n");
+                bail!("no case in BENCHMARKS.md matches: set at least --workload and --n");
             };
             let usual = if workload == "resume" { "sqlite" } else { "memory" };
             let store = self.store.clone().unwrap_or_else(|| usual.to_owned());

@@ -128,12 +128,12 @@ impl Kind {
 }
 
 impl Definition {
-    /// Returns the version of a record that configures which counts once `record` is its newest version. `before` is the version before it,
-    /// and the version that counted then.
+    /// Returns the version of a configuration record that counts while `record` is its newest version. `before` is the
+    /// version before it, and the version that counted then.
     ///
-    /// A version counts if a person or a program wrote its content, or a person approved it. Otherwise an agent could refuse the records
-    /// of others, or let them end. A version that does not count leaves an earlier one in force, so an agent cannot switch a definition
-    /// off either. A person who rejects the version that counts does.
+    /// A version counts if a person or a program wrote its content, or a person approved it. Otherwise an agent could cause
+    /// the records of others to be refused, or to end. If a version does not count, the earlier one still counts. So an agent
+    /// cannot switch a definition off either. A person can: by rejecting the version that counts.
     pub fn counting(record: &Breadcrumb, before: Option<(&Breadcrumb, Option<u64>)>) -> Option<u64> {
         let this = Some(record.version);
         let is_by_agent = matches!(record.updated_by, Principal::Agent(_));

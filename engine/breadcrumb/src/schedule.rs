@@ -176,8 +176,8 @@ impl Schedule {
         Some(Timestamp::from_micros(previous.timestamp().as_microsecond()))
     }
 
-    /// Returns the ticks to publish at `now`, in order, if all ticks up to `since` are settled: those of the last five minutes, and of
-    /// the missed ones before them as many as the schedule wants, 100 at most.
+    /// Returns the ticks to publish at `now`, in order, if all ticks up to `since` are settled. These are the ticks of the
+    /// last five minutes, and the missed ticks before them that the schedule's policy selects, 100 at most.
     pub fn due(&self, since: Timestamp, now: Timestamp) -> Vec<Timestamp> {
         if !self.is_enabled {
             return Vec::new();

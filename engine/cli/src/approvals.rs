@@ -73,7 +73,7 @@ async fn breadcrumb_preview(input: &Value, store: &Arc<dyn Store>) -> Result<Bre
     // A person reads the records of all projects.
     let person = Author::outside(terminal::person(), ProjectId::new("")).viewer;
     let found = store.breadcrumbs().find(&id, &person, terminal::now()).await.map_err(|error| error.to_string())?;
-    let record = found.ok_or_else(|| format!("approves nothing: there is no breadcrumb {id}"))?;
+    let record = found.ok_or_else(|| format!("breadcrumb {id} does not exist, so nothing would be approved"))?;
     if input["version"] != record.version {
         return Err(format!(
             "approves nothing: the breadcrumb {id} has version {} now, and the call names {}",

@@ -31,8 +31,9 @@ impl JobProject {
 
 /// Returns the owner of the long-term memories of the job `id` in `folder`, which has no links.
 ///
-/// The key has the job's folder: as a path in the project if the runs are kept in the same project, so that a project can be
-/// moved with its memories, and otherwise as an absolute path. Another folder never gives the same key in the same store.
+/// The key contains the job's folder. If the runs are kept in the same project, this is a path within the project, so a
+/// project can be moved with its memories. Otherwise it is an absolute path. Another folder never gives the same key in the
+/// same store.
 pub(crate) fn memory(place: &Place, id: &JobId, folder: &Path) -> Result<MemoryId, Failure> {
     let Some(JobProject { folder: project, settings }) = JobProject::of(place, folder)? else {
         return Ok(MemoryId::of_job(id, Some(folder)));

@@ -40,7 +40,7 @@ impl<'s> Loader<'s> {
             return None;
         };
         if form.agent.as_deref().is_some_and(|agent| by == Acceptor::Agent(AgentId::new(agent))) {
-            let message = format!("the acceptor \"{}\" is the agent whose results it would accept", accept.by);
+            let message = format!("the acceptor \"{}\" cannot accept its own results", accept.by);
             self.faults.push(fault(message).expected("another agent, or a tool"));
             return None;
         }
@@ -93,7 +93,7 @@ fn check_tool(tool: &Tool) -> Result<(), (String, String)> {
         return Err((message, "a function_tool, or \"agent:\" and an agent".to_owned()));
     }
     if tool.writes {
-        let message = format!("tool \"{id}\" writes documents, which an acceptor does not");
+        let message = format!("tool \"{id}\" writes documents, so it cannot be an acceptor");
         return Err((message, "a tool without \"writes\"".to_owned()));
     }
     let schema = tool.input.json().value();

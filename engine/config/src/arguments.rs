@@ -58,7 +58,7 @@ impl<'s> Loader<'s> {
             seen.push((place, name));
             let Some(value) = value else { continue };
             for placeholder in placeholders_in(value, &OTHER_PLACEHOLDERS) {
-                let message = format!("nothing fills in the placeholder {{{placeholder}}}");
+                let message = format!("unknown placeholder {{{placeholder}}}");
                 let known: Vec<String> = PLACEHOLDERS.iter().map(|name| format!("{{{name}}}")).collect();
                 self.faults.push(fault(FaultKind::UnknownValue, Spot::Value, message).expected(known.join(", ")));
             }

@@ -150,7 +150,7 @@ impl<'s> Loader<'s> {
         }?;
         if let (Some(default), true) = (&form.default, form.schema.is_some()) {
             for wrong in schema.check(default).err().into_iter().flatten() {
-                let message = format!("the default breaks the input's schema: {}", wrong.message);
+                let message = format!("the default does not match the input's schema: {}", wrong.message);
                 let place = format!("{place}/default{}", wrong.pointer);
                 self.faults.push(text.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
             }

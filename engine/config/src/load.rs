@@ -92,8 +92,8 @@ const STATE_FOLDER: &str = ".baton";
 
 /// Loads a project file; `file` is its path as messages show it.
 ///
-/// The file may have been sent. So the folders that it names must be in the project, and runs are not kept where other programs
-/// look: neither in the project's own folder nor in a hidden one, such as `.git`.
+/// The file may come from somebody else. So the folders that it names must be in the project. Runs are not kept where other
+/// programs look for files: neither in the project's own folder nor in a hidden folder such as `.git`.
 pub fn load_project(file: &str, content: &[u8]) -> Result<ProjectForm, Faults> {
     let mut sources = Sources::default();
     sources.add(Role::Project, file, content);

@@ -99,7 +99,7 @@ impl ReadModels {
                 continue;
             };
             if !asked.insert(answers) {
-                let message = format!("\"{of}\" falls back to \"{name}\", which has already been asked");
+                let message = format!("the fallbacks of \"{of}\" contain \"{name}\", which is asked before");
                 faults.push(Fault { kind: FaultKind::SameId, message, ..place.clone() });
             }
         }

@@ -189,7 +189,7 @@ pub fn prices<'t>(
     names.into_iter().filter_map(|name| Some((name.to_owned(), price(name)?))).collect()
 }
 
-/// Refuses limits of money that cannot be kept: a task that they hold may run on a model that `prices` lacks, or of which
+/// Refuses limits of money that cannot be kept: a task that they hold may run on a model that `prices` lacks, or for which
 /// only the job names a price.
 pub fn check_money(configs: &Configs, stand_in: Option<&str>, prices: &BTreeMap<String, Price>) -> Result<(), Faults> {
     let prices: BTreeMap<&str, &Price> =
@@ -206,10 +206,10 @@ pub fn check_money(configs: &Configs, stand_in: Option<&str>, prices: &BTreeMap<
         });
         if let Some((agent, model)) = unpriced {
             let message =
-                format!("\"cost_usd\" cannot be kept: agent \"{agent}\" may run on \"{model}\", whose price is not known");
+                format!("\"cost_usd\" cannot be enforced: agent \"{agent}\" may run on \"{model}\", whose price is not known");
             faults.push(unkeepable(limit, message).expected(where_prices_go(model)));
         } else if let Some(model) = unpriced_summaries(configs, stand_in, limit, prices) {
-            let message = format!("\"cost_usd\" cannot be kept: \"{model}\" makes summaries, and its price is not known");
+            let message = format!("\"cost_usd\" cannot be enforced: \"{model}\" makes summaries, and its price is not known");
             faults.push(unkeepable(limit, message).expected(where_prices_go(model)));
         }
     }

@@ -100,7 +100,7 @@ impl<'s> Loader<'s> {
         let compiled = self.compile(schema, &format!("{place}/schema"), texts.text("/settings"));
         if let (Some(compiled), Some(default)) = (compiled, setting.get("default")) {
             for wrong in compiled.check(default).err().into_iter().flatten() {
-                let message = format!("the default breaks the setting's own schema: {}", wrong.message);
+                let message = format!("the default does not match the setting's schema: {}", wrong.message);
                 let place = format!("{place}/default{}", wrong.pointer);
                 self.faults.push(texts.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
             }

@@ -162,7 +162,7 @@ impl Sources {
         }
     }
 
-    /// Takes over what the start of a run asked for, its limits and its script, from the files that it went by until now.
+    /// Copies from `before`, the files that the run used until now, the limits and the script that were set at its start.
     pub fn keep_of_start(&mut self, before: &Self) {
         for role in [Role::RunLimits, Role::RunScript] {
             self.files.retain(|source| source.role != role);

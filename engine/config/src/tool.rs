@@ -557,7 +557,7 @@ impl<'s> Loader<'s> {
             }
             (true, None, None) if self.reading => None,
             (true, None, None) => {
-                let message = format!("the function tool \"{id}\" has no function: none of that name is linked");
+                let message = format!("the function tool \"{id}\" has no function: this program links none of that name");
                 let fault = texts.fault(FaultKind::NoExecutor, "/tool_id", Spot::Value, message);
                 self.faults.push(fault.near(id, self.functions.keys().copied()).expected("a #[tool] function or \"exec\""));
                 None

@@ -260,7 +260,7 @@ pub(crate) fn check_part(text: &Text<'_>, part: &Value, place: &str, faults: &mu
     }
     if let Some(default) = keys.get("default") {
         for wrong in baton_schema::judge(&part_schema(part, Others::Refused), default) {
-            let message = format!("the default breaks its own parameter: {}", wrong.message);
+            let message = format!("the default does not match its parameter's schema: {}", wrong.message);
             let place = format!("{place}/default{}", wrong.pointer);
             faults.push(text.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
         }

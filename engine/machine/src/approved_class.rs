@@ -52,7 +52,7 @@ impl Run {
         for condition in &class {
             condition.check().map_err(|reason| format!("/class: {reason}"))?;
             if !condition.holds(&input) {
-                return Err(format!("/class: this call itself is not of the class, in which {condition}"));
+                return Err(format!("/class: the class must match this call, but its condition {condition} does not"));
             }
         }
         Ok(class)

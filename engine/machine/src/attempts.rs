@@ -10,8 +10,8 @@ const ATTEMPTS_LISTED: usize = 5;
 
 impl Run {
     /// Returns the moment of the next attempt, if another task is to try again after `task` ended for `call`. A task that
-    /// failed or timed out is tried again. A cancelled task is not, nor is one that ended `partial`, nor one with a call whose effect
-    /// is not known: another task could repeat the effect.
+    /// failed or timed out is tried again. A task is not tried again if it was cancelled, ended `partial`, or has a call
+    /// whose effect is not known: another task could repeat the effect.
     ///
     /// Of the limits only `children` is checked here. It will still be reached later, because the number of children never
     /// falls.

@@ -20,7 +20,7 @@ impl Run {
         let names: Vec<&str> = offered.map(|tool| tool.definition.shown_name()).collect();
         let named = bounded(named);
         let (message, detail) = match outer {
-            None => (format!("there is no tool {named:?} for you"), json!({"granted_tools": names})),
+            None => (format!("you have no tool {named:?}"), json!({"granted_tools": names})),
             Some(outer) => {
                 let code = outer.definition.shown_name();
                 (format!("there is no tool {named:?} that the code of {code} may call"), json!({"callable_tools": names}))

@@ -169,7 +169,7 @@ impl Run {
                 let known: Vec<&str> = documents.iter().map(|(path, _)| path.as_str()).take(50).collect();
                 return Err(CallError::new(
                     ErrorCode::UnknownDocument,
-                    format!("there is no document {parsed} yet; leave it out, or have it written first"),
+                    format!("document {parsed} does not exist yet; leave it out, or write it first"),
                 )
                 .with_detail(json!({"path": parsed, "known_documents": known})));
             };

@@ -1,4 +1,5 @@
-//! The rest of a task's limits, for the agents that are told: the least of its own, of those of the tasks above it, of the run and of its session.
+//! The rest of a task's limits, for agents with `tell_limits`. Each number is the smallest rest of four limits: the task's
+//! own, those of the tasks above it, that of the run and that of its session.
 
 use baton_types::entry::LimitsLeft;
 

@@ -4,8 +4,8 @@
 //! is, reads its parameters as the tool's input, and registers it with `inventory`. If the JSON file is found beside
 //! the crate, disagreements are compile errors at the parameter.
 //!
-//! This crate is *not* the judge of configs: it checks names, required-ness and types of parameters, nothing else, and a
-//! JSON it cannot find is left to start-up, because a tool's config may come with a job.
+//! This crate does *not* check configs in full. It checks only the names and types of parameters, and whether they are
+//! required. If it does not find the JSON file, the check happens at start-up, because a tool's config may come with a job.
 
 mod config;
 mod crate_path;

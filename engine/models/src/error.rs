@@ -86,7 +86,7 @@ pub enum ModelError {
         reason: String,
     },
     /// The connection broke before the answer was whole.
-    #[error("the answer of {provider} is broken: the connection broke: {reason}")]
+    #[error("the answer of {provider} is broken: the connection failed: {reason}")]
     Interrupted {
         /// The provider.
         provider: String,
@@ -94,7 +94,7 @@ pub enum ModelError {
         reason: String,
     },
     /// Something else answered than the provider, such as the page of a proxy.
-    #[error("the answer is not from {provider}, but from something in between such as a proxy (status {status}, {}): {words}", kind(.content_type))]
+    #[error("the answer came from a proxy or another server, not from {provider} (status {status}, {}): {words}", kind(.content_type))]
     NotAnAnswer {
         /// The provider.
         provider: String,
@@ -139,7 +139,7 @@ pub enum ModelError {
         message: String,
     },
     /// The model wrote a call or a text that its provider could not read. The agent can be asked again with these words.
-    #[error("{provider} could not read what the model wrote: {message}")]
+    #[error("{provider} could not parse the model's output: {message}")]
     BadTurn {
         /// The provider.
         provider: String,
@@ -284,8 +284,8 @@ impl ModelError {
         )
     }
 
-    /// Whether it is the provider, the model, the key or the way there that is at fault, and not what was asked: another model
-    /// may answer the same request.
+    /// Whether the provider, the model, the key or the connection is at fault, and not the request. Then another model may
+    /// answer the same request.
     pub fn is_unavailable(&self) -> bool {
         let is_missing = |status: &Option<u16>| matches!(status, Some(404 | 501));
         match self {

@@ -1,11 +1,11 @@
 //! Models: they answer for agents.
 //!
-//! [`Model`] is the only door between the engine and whatever thinks: it takes a [`ModelRequest`] and gives a
-//! [`ModelTurn`]. This crate holds the trait, the [`ScriptedModel`] by which examples, tests and benchmarks run offline,
-//! the models of providers ([`Providers`]), whose exchanges can be recorded and played ([`Cassettes`]), and [`FunctionModel`]
-//! for programs that embed the engine.
+//! [`Model`] is the only interface between the engine and a model: it takes a [`ModelRequest`] and returns a [`ModelTurn`].
+//! This crate holds the trait, the [`ScriptedModel`] by which examples, tests and benchmarks run offline, the models of
+//! providers ([`Providers`]), whose exchanges can be recorded and played ([`Cassettes`]), and [`FunctionModel`] for programs
+//! that embed the engine.
 //!
-//! A model decides nothing about a run: what its calls mean is the machine's business.
+//! A model decides nothing about a run: the machine decides what its calls mean.
 
 mod cassette;
 mod context;

@@ -102,6 +102,6 @@ pub struct NoContents;
 
 impl ContentSource for NoContents {
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Content, ModelError>> {
-        Box::pin(std::future::ready(Err(ModelError::Content { hash, reason: "this source holds nothing".to_owned() })))
+        Box::pin(std::future::ready(Err(ModelError::Content { hash, reason: "this source has no contents".to_owned() })))
     }
 }

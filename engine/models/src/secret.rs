@@ -1,4 +1,4 @@
-//! Secrets, taken out of what is shown or kept, in any spelling that somebody may send them back in.
+//! Secrets: removes them from everything that is shown or kept, in every spelling in which they may come back.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_encode_pa
 #[derive(Clone, Default)]
 pub struct Secrets {
     values: Vec<String>,
-    /// Finds every spelling of each of them, the longest first: what is left of a long one must not be shown because it begins
-    /// with a short one.
+    /// Finds every spelling of each of them, the longest first. Otherwise a short secret with which a long one begins could
+    /// be replaced, and the rest of the long one shown.
     spellings: Option<Arc<AhoCorasick>>,
 }
 

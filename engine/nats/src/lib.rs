@@ -1,7 +1,7 @@
 //! NATS: the commands of tool services, their callbacks, cards, and the wake-ups of workers.
 //!
-//! The store is the truth. A message that is lost only delays: a command is sent again while its call waits, and a callback that no worker
-//! has acknowledged comes again.
+//! Only the store is authoritative. A lost message only delays work: a command is sent again while its call waits, and a
+//! callback that no worker has acknowledged comes again.
 //!
 //! - [`Bus`]: the connection of a process that executes runs. It sends commands ([`baton_runtime::ToolServices`]), announces runs
 //!   that need an owner ([`baton_runtime::Bus`]), and [`Bus::serve`] takes callbacks and answers requests for cards.

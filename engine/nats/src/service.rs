@@ -79,7 +79,7 @@ pub struct Served {
 enum Failed {
     #[error(transparent)]
     Run(#[from] RunError),
-    #[error("the bus: {0}")]
+    #[error("the message bus failed: {0}")]
     Bus(String),
 }
 

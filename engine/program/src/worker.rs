@@ -40,8 +40,9 @@ const STACK: usize = 64 << 20;
 /// If this program cannot be executed again, for instance because it is a library in the process of another program.
 pub fn command() -> io::Result<Command> {
     let program = baton_files::own_program()?;
-    let program =
-        program.ok_or_else(|| io::Error::other("this program cannot be executed again, which running a program needs"))?;
+    let program = program.ok_or_else(|| {
+        io::Error::other("a program in Python needs a second process of this executable, which cannot be started")
+    })?;
     let mut command = Command::new(program);
     // In a group of its own: a Ctrl-C is for the process that started it, which may continue the run later.
     command.env_clear().env(RUNS_PROGRAM, std::process::id().to_string()).current_dir("/").process_group(0);

@@ -1,7 +1,7 @@
 //! Checks the effects of a cancellation at any moment, from outside the machine (`cancelled_stays_quiet`).
 //!
-//! The run is not changed: the same moment can be tried with every task. Who is below whom is read from the graph of
-//! callers; that all of it is closed, from the entries alone.
+//! The run is not changed: the same moment can be tried with every task. The graph of callers shows which tasks are below the
+//! cancelled one. The entries alone show that all of them are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
-//! Walks a timeline and states what it breaks.
+//! Walks a timeline and reports the invariants that it breaks.
 //!
 //! The books of the [`Ledger`] come first: they share no code with the machine. As long as they find nothing, the
 //! timeline is also folded and every request rendered again, by the machine itself, and compared with what the entries
-//! and the books say (`state_is_the_fold` and the rules of requests). A timeline that the books refuse is not folded: the machine may rely on what its
-//! own timelines hold.
+//! and the books say (`state_is_the_fold` and the rules of requests). A timeline that the books refuse is not folded, because
+//! the machine relies on properties that its own timelines have.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

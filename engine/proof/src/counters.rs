@@ -1,10 +1,10 @@
 //! Counters of a run over its live tasks: each must equal a new count.
 //!
-//! The fold cannot tell a wrong number, since it goes wrong with the run; and the machine relies on these to know, without
-//! looking at every task, what may begin, who waits and when nothing can proceed.
+//! The fold cannot detect a wrong counter, because it computes the same wrong number as the run. But the machine relies on
+//! the counters. They show, without a look at every task, what may begin, who waits and when nothing can proceed.
 //!
-//! What each task adds is kept. After a batch only the tasks that it concerns are looked at again, so counting costs what the
-//! batch is long. A task that changes although no entry concerns it is found when all are looked at.
+//! The contribution of each task is kept. After a batch only the tasks that it concerns are counted again, so the cost
+//! depends on the length of the batch. A task that changes although no entry concerns it is found when all are looked at.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -47,7 +47,7 @@ impl Counters {
         wrong
     }
 
-    /// Looks at every task and every call of theirs, and names every number that is not what it counts.
+    /// Looks at every task and all calls of these tasks, and names every counter that is wrong.
     pub(crate) fn look_at_all(run: &Run) -> Vec<String> {
         let live = || run.graph().iter().filter(|task| task.is_live());
         let mut wrong = Self::default().look_at(run, &live().map(|task| task.id.clone()).collect());

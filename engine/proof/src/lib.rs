@@ -3,7 +3,7 @@
 //! The machine's own tests are written with it. Programs that embed the engine and authors of tools can use it to run a
 //! job by script and have every invariant checked after every commit.
 //!
-//! What it is not: it names no store, no provider and no thread, and it takes nothing from the machine but its doors.
+//! This crate uses no store, no provider and no threads. From the machine it uses only the public interface.
 
 pub mod cancel;
 mod caps;

@@ -115,8 +115,8 @@ fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool
     draft.join(*random.pick(&[Join::All, Join::FailFast, Join::FirstSuccess, Join::Quorum(2), Join::Quorum(3)]))
 }
 
-/// Delegations to some of the agents are tried again, at once or later; others may be in the background; to some an approval
-/// leads; some take the conversation of the caller along; results of some must be accepted.
+/// Returns delegations with random properties. Some are tried again, at once or later. Some may run in the background. Some
+/// need an approval. Some begin with the conversation of the caller. The results of some must be accepted.
 fn random_routes(random: &mut Random, agents: usize) -> Vec<ToolDraft> {
     let mut routes = Vec::new();
     for index in 0..agents {

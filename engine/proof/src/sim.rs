@@ -374,7 +374,7 @@ impl Sim {
         self.now = self.now.max(until);
     }
 
-    /// Lets `seconds` pass, waking the run whenever it asked for it; nothing that runs comes to its end, and requests that
+    /// Lets `seconds` pass and wakes the run at each moment for which it asked. No call or request returns, and requests that
     /// take too long are stopped.
     pub fn wait_idly(&mut self, seconds: u64) {
         let until = self.now.plus(Duration::from_secs(seconds));
@@ -547,7 +547,8 @@ impl Sim {
         }
     }
 
-    /// `every_run_ends`, as far as a shell without delays can see it: whatever lives is being worked on or waited for.
+    /// Checks `every_run_ends`, as far as a shell without delays can see it: every live task is in progress or waits for
+    /// something.
     fn check_rest(&self) {
         if self.ended {
             assert!(self.pending.is_empty(), "the run has ended and {:?} runs", self.pending);

@@ -1,4 +1,4 @@
-//! Commands: what one process asks of the process that owns a run, by way of the store's inbox, and how they get there.
+//! Commands that one process sends to the process that owns a run, through the store's inbox, and their delivery.
 
 use baton_types::call::{AfterExecution, CallError, CallStatus, ErrorCode};
 use baton_types::document::Write;

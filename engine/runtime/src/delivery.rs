@@ -64,7 +64,7 @@ impl Engine {
             let run = self.state(id).await?;
             let number = run.task(&question).and_then(|task| task.question.as_ref()).map_or(0, |question| question.number);
             if let Some(call) = run.interrupted_above(&question.originating_call()) {
-                let how = format!("it came of call {call}, whose code was interrupted and does not run again");
+                let how = format!("it belongs to call {call}, whose code was interrupted and does not run again");
                 return Err(Refusal::QuestionClosed { number, how }.into());
             }
         }
@@ -79,7 +79,7 @@ impl Engine {
     /// Returns the run and the call whose key is `key`.
     ///
     /// # Errors
-    /// [`RunError::UnknownKey`] if this store has made no such key.
+    /// [`RunError::UnknownKey`] if this key is not valid in this store.
     pub async fn call_of_key(&self, key: &str) -> Result<(RunId, CallId), RunError> {
         let unknown = || RunError::UnknownKey;
         let (run, call) = suspended::named(key).ok_or_else(unknown)?;
@@ -118,7 +118,7 @@ impl Engine {
         self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.clone() }, Vec::new()).await
     }
 
-    /// Lets a run take no further step, wherever it proceeds, or at once if no process owns it; what is in flight may finish.
+    /// Pauses a run in the process that owns it, or at once if no process owns it. Work in flight may finish.
     pub async fn pause(&self, id: &RunId, by: &Principal) -> Result<Delivery, RunError> {
         self.send(id, Command::Pause { by: by.clone() }, Vec::new()).await
     }
@@ -161,7 +161,8 @@ impl Engine {
         let (run, waits) = self.state_before(id, number).await?;
         let refused = run.check(&command.clone().into()).or_else(not_early).err().filter(|_| waits);
         match refused {
-            // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
+            // If the command is no longer in the inbox, the run's owner has taken it. The refusal may then be an effect of
+            // the command itself, so it does not count.
             Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
             _ => match self.delivered(id, number).await? {
                 // The owner may have refused it, since another one was first.
@@ -176,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// Checks that an answer or a delivery that its run's owner has taken is the one that counts.
+    /// Checks that this answer or delivery took effect, and not another one.
     async fn check_counted(&self, id: &RunId, command: &Command) -> Result<(), RunError> {
         let run = self.state(id).await?;
         match command {

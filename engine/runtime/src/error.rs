@@ -33,7 +33,7 @@ pub enum RunError {
         reason: String,
     },
     /// Nothing in the job or the engine has this model name.
-    #[error("there is no model {name}; known: {}", known.join(", "))]
+    #[error("model {name} is not known; known models: {}", known.join(", "))]
     UnknownModel {
         /// The name asked for.
         name: String,
@@ -67,7 +67,7 @@ pub enum RunError {
     Tools(Vec<SchemaFault>),
     /// The job was loaded with functions that the engine does not have, for tools that its agents are granted. All of them
     /// at once.
-    #[error("the engine lacks functions that the job was loaded with: {}", functions_of(.0))]
+    #[error("the job needs functions that this engine does not have: {}", functions_of(.0))]
     MissingFunctions(Vec<FunctionName>),
     /// Granted tools have a `target_subject`, and the engine has no connection to tool services.
     #[error(
@@ -91,7 +91,7 @@ pub enum RunError {
         owner: String,
     },
     /// No call of the store has this key.
-    #[error("this store has made no such key")]
+    #[error("this key is not valid in this store")]
     UnknownKey,
     /// The run's process died before the first entry was durable.
     #[error("run {0} never started: it has no entries")]
@@ -127,7 +127,7 @@ pub enum RunError {
         field: &'static str,
     },
     /// A fork would begin where its original has ended.
-    #[error("run {run} ended with entry {end}, where no fork begins; {}", last_place(*.last))]
+    #[error("run {run} ended with entry {end}; a fork cannot begin there; {}", last_place(*.last))]
     PastTheEnd {
         /// The original.
         run: RunId,

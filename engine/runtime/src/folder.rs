@@ -1,7 +1,7 @@
 //! A job's folder on disk: its files as [`Sources`], and the bytes of its documents.
 //!
-//! Only files inside the folder are read, and none through a symbolic link, so a job that somebody sent cannot show a
-//! model what else is on this machine. Nothing is judged here: what the files say is the loader's business.
+//! Only files inside the folder are read, and none through a symbolic link. So a job that somebody sent cannot show other
+//! files of this machine to a model. This module does not check the contents of the files: the loader does.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -1,10 +1,10 @@
 //! The shell round the machine: performs its effects and brings back events.
 //!
-//! One actor per run, with three steps: it gathers every event that is ready, lets the core decide and apply each, and
-//! commits the entries as one batch; only then are entries published and effects performed. Nothing is visible outside
-//! before it is durable. Nothing polls.
+//! Each run has one actor, which works in three steps. It gathers every event that is ready, lets the core decide and apply
+//! each, and commits the entries as one batch. Only then are entries published and effects performed. Nothing is visible
+//! outside before it is durable. Nothing polls.
 //!
-//! The shell decides *nothing*: what an answer, a result or a crash means is the core's business.
+//! The shell decides *nothing*: the core decides what an answer, a result or a crash means.
 
 mod actor;
 mod adopting;

@@ -161,9 +161,7 @@ async fn add_vectors(
     }
     let left = missing.total.saturating_sub(made);
     let reason = reason.map(|reason| format!(" ({})", shortened(&reason))).unwrap_or_default();
-    (left > 0).then(|| {
-        format!("searched by words: {left} of the records, which have no vector yet{reason}; a further search makes more")
-    })
+    (left > 0).then(|| format!("records without a vector, searched by words: {left}{reason}. The next search makes more vectors"))
 }
 
 /// Returns the texts in parts for a request each.

@@ -36,7 +36,7 @@ pub(crate) struct Recording {
     calls: FxHashMap<CallId, Call>,
     /// The numbers of the entries with which calls ended.
     ends: FxHashMap<CallId, u64>,
-    /// The numbers of the entries that code brought about: its calls, and the ends of calls whose code made some.
+    /// The numbers of the entries that code caused: the calls that it made, and the ends of calls whose code made calls.
     acts_of_code: Vec<u64>,
     /// The calls that code made.
     inner_calls: FxHashMap<CallId, Arc<ModelCall>>,

@@ -1,7 +1,7 @@
 //! Summaries of what tools write, by the model that the job names for them.
 //!
-//! A summary is recorded with its version and never made again. Whatever keeps the model from making one costs nothing but the
-//! summary: the text's own first words, which it has already, stay. It is untrusted as the text is that it was made of.
+//! A summary is recorded with its version and never made again. If the model cannot make one, only the summary is missing:
+//! the first words of the text remain in its place. A summary is as untrusted as its text.
 
 use std::time::Duration;
 

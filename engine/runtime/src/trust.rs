@@ -49,8 +49,8 @@ pub struct Untrusted {
     pub reason: String,
 }
 
-/// Runs whatever it is given: for programs whose configs are their own, such as those that embed the engine with jobs
-/// that they carry. Not for jobs or stores that somebody sent.
+/// Trusts every job. For programs whose configs are their own, such as a program that embeds the engine together with its
+/// jobs. Not for jobs or stores that somebody sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrustEverything;
 

@@ -192,7 +192,7 @@ fn check_default(schema: &Value, pointer: &str, faults: &mut Vec<KeywordFault>) 
         faults.push(KeywordFault {
             kind: Slip::BrokenDefault,
             pointer: format!("{pointer}/default{}", wrong.pointer),
-            message: format!("the default breaks its own schema: {}", wrong.message),
+            message: format!("the default does not match its schema: {}", wrong.message),
             nearest: None,
         });
     }

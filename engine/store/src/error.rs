@@ -163,7 +163,9 @@ pub enum StoreError {
         owner: String,
     },
     /// Runs of a store changed while it was copied.
-    #[error("runs of the store {store} changed while it was copied, so nothing was copied: stop what uses it, then copy again")]
+    #[error(
+        "runs of the store {store} changed while it was copied, so nothing was copied: stop the processes that use it, then copy again"
+    )]
     Changed {
         /// The store.
         store: String,
@@ -176,8 +178,8 @@ pub enum StoreError {
     },
     /// Commits wait in the store's log, which cannot be read here.
     #[error(
-        "the store {} cannot be read: its log {}-wal holds commits, and reading them needs a folder that can be written to; \
-         copy both files to one",
+        "the store {} cannot be read: its log {}-wal holds commits, and reading them needs a writable folder; \
+         copy both files into one",
         path.display(),
         path.display()
     )]
@@ -236,7 +238,7 @@ pub enum StoreError {
     /// An error of the client for PostgreSQL that was not given a meaning yet. A store returns one of the other errors in its place.
     #[error("PostgreSQL failed: {0}")]
     Client(#[from] tokio_postgres::Error),
-    /// The store was closed, or its writer stopped, before it answered: whether the write took hold is not known.
+    /// The store was closed, or its writer stopped, before it answered. It is not known whether the write took effect.
     #[error("the store is closed")]
     Closed,
 }

@@ -9,8 +9,9 @@
 //! - `BATON_FAILPOINT_STOP=NAME` stops it there with SIGSTOP until it gets SIGCONT.
 //! - `BATON_FAILPOINT_WITHOUT=GUARD,…` switches safeguards off, so that a test can show that it notices their absence.
 //!
-//! A pass of a place of the store is called `w` and its number among those of this process, from 1; any other is called
-//! `e` and its number among the others. Counted apart, writes keep their names when calls come in another order.
+//! The name of a pass at a place of the store is `w` and its number among such passes of this process, from 1. The name of
+//! any other pass is `e` and its number among the others. The two kinds are counted separately, so writes keep their names
+//! when calls come in another order.
 //!
 //! `cargo xtask crash` reads the places from the log of one run and then kills other runs at each of them. What a failpoint
 //! does *not* imitate is a loss of power: what the process gave to the system survives it.

@@ -36,7 +36,8 @@ pub struct Collected {
     pub bytes_before: u64,
     /// And after.
     pub bytes_after: u64,
-    /// Whether the file was written anew without its free room: not where little is free, nor while somebody else writes.
+    /// Whether the file was written anew without its free space. This does not happen if little is free, or while somebody
+    /// else writes.
     pub shrunk: bool,
 }
 
@@ -75,7 +76,8 @@ pub(crate) struct Candidate {
     pub(crate) past: Option<RunId>,
 }
 
-/// Returns those of `runs`, the oldest first, that go, and those that would go and stay as the past of another run, which is named second.
+/// Returns the runs to remove, the oldest first. The second list has runs that stay only because they are the past of another
+/// run, each with that run.
 pub(crate) fn choose(runs: &[Candidate], retention: &Retention) -> (Vec<RunId>, Vec<(RunId, RunId)>) {
     let Retention { keep_newest, unchanged_since, named } = retention;
     let mut ended: Vec<_> =

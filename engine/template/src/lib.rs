@@ -1,14 +1,14 @@
 //! Templates that can exhaust neither memory nor the stack, even hostile ones.
 //!
-//! minijinja's fuel bounds the instructions of one rendering. It does not see that forty concatenations can make a
-//! terabyte, nor that a filter can, nor how deep the parser recurses. Three things are added here:
+//! minijinja's fuel bounds the instructions of one rendering. It does not bound the text: forty concatenations, or one
+//! filter, can make a terabyte. It does not bound the recursion of the parser either. Three things are added here:
 //!
 //! - `scan` judges the nesting of a template's tokens before the parser sees them;
 //! - `code` puts a step of the `meter` behind every instruction that makes text or a list;
 //! - `filters` charges what a filter will make before it makes it.
 //!
-//! What templates are filled with is the business of those who render them: prompts and requests in
-//! [`config`](baton_types::config), scripts in the crate of models.
+//! The code that renders a template defines its variables: prompts and requests in [`config`](baton_types::config), scripts
+//! in the crate of models.
 
 mod code;
 mod filters;

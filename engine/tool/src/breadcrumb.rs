@@ -1,4 +1,4 @@
-//! Breadcrumbs, as tool functions use them: a wish, and the answer of the shell.
+//! Breadcrumbs, as tool functions use them: an operation that a function requests, and the answer of the shell.
 
 use baton_types::breadcrumb::{BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, SearchMethod};
 use baton_types::id::BreadcrumbId;

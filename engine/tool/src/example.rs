@@ -84,10 +84,10 @@ fn differences(all: &[Difference]) -> String {
     all.iter().map(Difference::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Runs `example` of `tool` in a context for tests, by its function among `functions`, and compares the output: whatever the
-/// example gives must come out, more may.
+/// Runs `example` of `tool` in a context for tests, with the tool's function from `functions`, and compares the output. The
+/// output must contain everything that the example gives, and may contain more.
 ///
-/// A tool that runs no code has nothing to run, nor has an example that needs the web; that it fits the tool's schema is
+/// Nothing runs for a tool without code, or for an example that needs the web. Whether an example fits the tool's schema is
 /// checked when the config is loaded. Code that makes calls needs a run: `baton tool test` makes one.
 pub async fn run_example(functions: &[&ToolFunction], tool: &Tool, example: &Example) -> Result<(), ExampleFailure> {
     if !tool.tool_type.behavior().runs_code || !example.runs || !tool.calls.is_empty() {

@@ -69,8 +69,8 @@ pub trait JsonTyped {
 
 /// Asks what is known of `T`: `Probe::<T>::TYPE` and `Probe::<T>::OPTIONAL`.
 ///
-/// An inherent constant that applies to `T` wins over the constant of a trait in scope, which is how a bound that may
-/// or may not hold is asked about without specialisation.
+/// An inherent constant that applies to `T` takes precedence over the constant of a trait in scope. So the code can test
+/// whether `T` meets a bound, without specialisation.
 pub struct Probe<T: ?Sized>(PhantomData<T>);
 
 impl<T: JsonTyped + ?Sized> Probe<T> {

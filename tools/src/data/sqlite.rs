@@ -1,7 +1,7 @@
 //! SQL over tables, in a SQLite database that lives in memory for one query and can only be read.
 //!
-//! SQLite asks the authorizer about everything a statement would do while it compiles it; what is not listed here as
-//! safe is refused. A running statement is stopped after a number of steps or seconds, whichever comes first.
+//! While SQLite compiles a statement, it asks the authorizer about every action of the statement. Actions that are not listed
+//! here as safe are refused. A running statement is stopped after a number of steps or seconds, whichever comes first.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

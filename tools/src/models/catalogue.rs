@@ -1,8 +1,8 @@
 //! `openrouter_models_sync`: the models of OpenRouter and what they cost, as documents and as a breadcrumb of the project.
 //!
 //! OpenRouter's list is public (`GET /api/v1/models`, <https://openrouter.ai/docs/api-reference/list-available-models>) and
-//! names prices in dollars for one token, as text. The table that comes out is one that the program reads where a person
-//! puts it, so a catalogue counts only once somebody has had a look at it.
+//! names prices in dollars for one token, as text. The tool writes a table of prices in the form that the program reads. A
+//! person must copy the table to that place. So prices count only after a person has looked at them.
 
 use std::time::Duration;
 

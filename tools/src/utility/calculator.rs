@@ -29,8 +29,8 @@ fn calculator(context: &ToolContext, expression: String) -> Result<Calculated, T
     Ok(Calculated { result: number(value), formatted: format!("{expression} = {}", written(value)), expression })
 }
 
-/// Returns a whole number as it is, any other with ten decimals less the zeros at the end; in powers of ten where that would
-/// be unreadable or would show nothing.
+/// Returns a number as text: a whole number without decimals, any other number with up to ten decimals. Very large and very
+/// small numbers are in scientific notation.
 fn written(value: f64) -> String {
     if value != 0.0 && (value.abs() >= 1e21 || value.abs() < 5e-11) {
         return format!("{value:e}");

@@ -1,7 +1,7 @@
 //! `random`: whole numbers by chance.
 //!
-//! The chance comes from the call id and nothing else, so the same call of the same job gives the same numbers: a crash
-//! or a fork that runs the call again agrees with the timeline.
+//! The numbers depend on the call id alone, so the same call of the same job gives the same numbers. If a crash or a fork
+//! runs the call again, its result agrees with the timeline.
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};

@@ -1,8 +1,8 @@
 //! Which addresses on the web may be asked: judged from the URL first, then from every address that its host resolves to.
 //!
-//! A URL comes from a model or from a page, so it may try to reach what only this machine can: its own ports, the
-//! neighbours in its network, the metadata of its cloud. What is allowed is the public internet on the ports of the web;
-//! whatever else a person needs, such as a search engine of their own, they name host by host.
+//! A URL comes from a model or from a page. So it may try to reach addresses that only this machine can reach: its own ports,
+//! its local network, the metadata of its cloud. Only the public internet is allowed, on the ports of the web. A person names
+//! each other host, such as a search engine of their own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

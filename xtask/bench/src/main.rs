@@ -1,6 +1,7 @@
 //! One measurement of one benchmark job on Baton, in a process of its own: `cargo xtask bench` starts it many times.
 //!
-//! What is measured and what documents hold are the files of the floor (`xtask/floor`), so that both do and count the same.
+//! The code of the measurements and the contents of documents are files of the floor (`xtask/floor`), so that both programs
+//! do and count the same.
 
 #[path = "../../floor/src/contents.rs"]
 mod contents;

@@ -6,7 +6,7 @@
 //! *acknowledged* (an entry that it printed, an answer that it accepted) must be in the timeline that it left. That
 //! timeline must be the beginning of the final one. The end must be that of the undisturbed run: result, documents and
 //! versions. The [`ledger`] counts effects outside the store: none happens twice, none is lost, and exactly the
-//! `at_most_once` calls that were in flight are in doubt.
+//! `at_most_once` calls that were in flight have an unknown outcome.
 //!
 //! The kit works on any program that is `baton::main()` with the feature `failpoints` of package `baton`: authors of tools try their
 //! own with `cargo xtask crash JOB --program PROGRAM`, and may link the ledger's tools into it. What it does *not*

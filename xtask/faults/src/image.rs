@@ -1,8 +1,8 @@
 //! Possible states of a folder after a loss of power: everything that was synced, and any part of the rest.
 //!
-//! What was done to a file after it was last synced may be kept, lost or (a write) torn, each operation by itself and in
-//! any combination: a disk owes nothing until it is asked to sync. Sectors of 512 bytes are whole, and bytes that were
-//! not written are as they were; SQLite counts on both (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
+//! Each operation on a file since its last sync may be kept, lost or (a write) torn, in any combination: a disk guarantees
+//! nothing before a sync. Sectors of 512 bytes are whole, and bytes that were not written are as they were; SQLite counts on
+//! both (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,9 +5,9 @@
 //! timeline, and documents have what lists of documents show. Nothing is looked up in a config, checked, limited or recovered,
 //! and no conversation is rendered.
 //!
-//! It is a yardstick, so it is written as one would write it who has only these jobs: neither tuned nor hindered. That is also
-//! why it is a program of its own, without anything of Baton: built with the engine, it would get the engine's features of
-//! `serde_json`, and be slower.
+//! It is the baseline of the benchmarks. So it is written as a program for these jobs alone would be: neither tuned nor
+//! slowed down. That is also why it is a program of its own, without anything of Baton: if it were built with the engine, it
+//! would use the engine's features of `serde_json` and be slower.
 
 mod agent;
 mod contents;

@@ -22,7 +22,7 @@ const TOGETHER: Duration = Duration::from_secs(1);
 /// Time limit of a test while it is measured.
 const MEASURING: Duration = Duration::from_mins(10);
 
-/// The memory that a mutant may ask for, in KiB: one that allocates for ever is stopped by that.
+/// The memory that a mutant may allocate, in KiB. This stops a mutant that allocates without end.
 const MEMORY_KIB: u64 = 6_000_000;
 
 /// One test of the crate.
@@ -43,7 +43,7 @@ pub(crate) enum Verdict {
     Caught(String),
     /// Every test passed.
     Survived,
-    /// No test comes by.
+    /// No test reaches it.
     Unreached,
 }
 
@@ -82,7 +82,8 @@ struct ComplaintSpan {
     is_primary: bool,
 }
 
-/// Builds the tests of `packages`, each with the folder it runs in, leaving out what the compiler refuses until the rest compiles.
+/// Builds the tests of `packages`, each with the folder in which it runs. Leaves out mutants that the compiler refuses, until
+/// the rest compiles.
 pub(crate) fn build(planted: &mut Planted, packages: &[String], target: &Path) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     loop {
         planted.write()?;
@@ -162,7 +163,7 @@ impl Test {
 
 /// Tries `mutant` with the tests that reach it, of `tests` in their order.
 ///
-/// Those of one program that take little run together, since most mutants end there; the longer ones run one by one.
+/// Short tests of one program run together, since they catch most mutants. Longer tests run one by one.
 pub(crate) fn tried(mutant: u32, tests: &[Test]) -> anyhow::Result<Verdict> {
     let mut rest: Vec<&Test> = tests.iter().filter(|test| test.reaches.contains(&mutant)).collect();
     if rest.is_empty() {

@@ -39,8 +39,8 @@ const CRATES: [&str; 23] = [
 /// Files that crates embed or their tests read.
 const TEXTS: [&str; 3] = ["tool-configs", "generated-docs", "docs"];
 
-/// The folder of the sources in the copy. Cargo knows a crate by its path below the workspace: with the paths that they have in
-/// the project, crates of the copy would be taken for those of the project wherever both are built into one folder.
+/// The folder of the sources in the copy. Cargo identifies a crate by its path below the workspace. If the crates of the copy
+/// had the same paths as those of the project, and both were built into one folder, cargo would mistake one for the other.
 const SOURCE: &str = "source";
 
 /// Copies the crates with all of `bugs` in them, each behind its switch, and returns where the copy is.

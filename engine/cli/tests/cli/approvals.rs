@@ -309,7 +309,7 @@ fn a_person_approves_later_calls_as_well() {
     folder.baton(&["run", "approving"]).exits(3);
     let answer = |more: &[&str]| folder.baton(&[&["answer", "@last"], more].concat());
     answer(&["Q1", "--also", "path"]).exits(2).tells("cannot be read as a condition");
-    answer(&["Q1", "--also", "/path=final*"]).exits(1).tells("this call itself is not of the class");
+    answer(&["Q1", "--also", "/path=final*"]).exits(1).tells("the class must match this call");
     answer(&["Q1", "yes", "--also", "/path=drafts/*", "--also", "/content=text"]).exits(3).tells("(Q2)");
     folder
         .baton(&["timeline", "@last"])

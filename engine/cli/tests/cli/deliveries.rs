@@ -64,7 +64,7 @@ fn a_delivery_reaches_the_process_that_waits_for_it() {
     waiting_job(&folder);
     let (mut child, key) = started(&folder);
     folder.baton(&["show", "@last"]).exits(0).says("waits for wait_for_event").says(&format!("baton deliver {key} JSON"));
-    folder.baton(&["deliver", &key, "7"]).exits(1).tells("breaks its own schema: 7 is not an object");
+    folder.baton(&["deliver", &key, "7"]).exits(1).tells("does not match its output schema: 7 is not an object");
     folder.baton(&["deliver", &key, "paid"]).exits(2).tells("the result is not JSON").tells("needs quotes");
     let twice = "{\"paid\": false, \"paid\": true}";
     folder.baton(&["deliver", &key, twice]).exits(2).tells("the key \"paid\" occurs twice in an object at line 1 column 17");

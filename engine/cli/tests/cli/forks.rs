@@ -195,7 +195,7 @@ fn a_waiting_run_adopts_the_folders_configs_when_told_to() {
     folder.write("asking/job.json", job);
     let script = folder.read("asking/the.script.json").replace("lead", "chief");
     folder.write("asking/the.script.json", script);
-    folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(1).tells("task 0 is held by agent lead, which they do not have");
+    folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(1).tells("the configs lack agent lead, which holds task 0");
 }
 
 /// Writes a job whose lead deploys with a command, after a person's approval. The command appends `note` to a file.

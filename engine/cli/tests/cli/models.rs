@@ -84,7 +84,7 @@ fn a_missing_key_is_named_before_anything_is_sent_or_stored() {
     let run = |model: &str| folder.baton(&["run", "echoing", "--model", model]);
     run("openrouter:google/gemini-2.5-flash").exits(5).tells("OPENROUTER_API_KEY").tells(".env");
     run("anthropic:m").exits(5).tells("ANTHROPIC_API_KEY");
-    run("opnrouter:m").exits(2).tells("there is no model opnrouter:m").tells("openrouter:MODEL");
+    run("opnrouter:m").exits(2).tells("model opnrouter:m is not known").tells("openrouter:MODEL");
     run("openrouter:").exits(2);
     assert_eq!(folder.baton(&["ps", "--output", "json"]).json(), json!([]));
 }

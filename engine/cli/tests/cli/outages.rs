@@ -107,17 +107,17 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
         (
             "a gateway's page",
             is_page("404 Not Found", "content-type: text/html\r\n"),
-            "the answer is not from mine, but from something in between such as a proxy (status 404",
+            "the answer came from a proxy or another server, not from mine (status 404",
         ),
         (
             "a portal",
             is_page("302 Found", "location: http://127.0.0.1:9/\r\n"),
-            "the answer is not from mine, but from something in between such as a proxy (status 302",
+            "the answer came from a proxy or another server, not from mine (status 302",
         ),
         (
             "a page",
             page,
-            "the answer is not from mine, but from something in between such as a proxy (status 200, text/html): <html><title>Log in</title></html>",
+            "the answer came from a proxy or another server, not from mine (status 200, text/html): <html><title>Log in</title></html>",
         ),
     ];
     for (name, does, reason) in table {

@@ -133,7 +133,7 @@ fn inputs_requests_and_documents_come_from_the_command_line() {
     with(&["--input", "what"]).exits(2).tells("NAME=VALUE");
     with(&["--document", "none.txt", "--input", "what=x"]).exits(6).tells("none.txt");
     with(&["--document", "a.txt=../b.txt", "--input", "what=x"]).exits(2).tells("cannot be a document path");
-    with(&["--model", "scripts", "--input", "what=x"]).exits(2).tells("there is no model scripts");
+    with(&["--model", "scripts", "--input", "what=x"]).exits(2).tells("model scripts is not known");
     assert_eq!(folder.baton(&["ps", "--output", "json"]).json().as_array().unwrap().len(), 2, "what is refused leaves no run");
 }
 

@@ -129,13 +129,13 @@ fn a_fork_may_begin_within_a_run_that_continues_another() {
     let fork = folder.baton(&["fork", &run, "--at", &(at("model_requested", 1)).to_string()]).exits(0).says("Second.");
     fork.tells("1 of 1 turn from the recording");
     let end = at("run_ended", 1).to_string();
-    folder.baton(&["fork", &run, "--at", &end]).exits(2).tells("where no fork begins");
+    folder.baton(&["fork", &run, "--at", &end]).exits(2).tells("a fork cannot begin there");
     // No fork of this run begins within the run before it.
     folder.baton(&["fork", &run, "--at", &begun]).exits(2).tells("the first decision of the run ends with entry");
     let before = at("model_requested", 0).to_string();
     folder.baton(&["fork", &run, "--at", &before]).exits(0).says("Do it.");
     let ended = at("run_ended", 0).to_string();
-    folder.baton(&["fork", &run, "--at", &ended]).exits(2).tells("where no fork begins");
+    folder.baton(&["fork", &run, "--at", &ended]).exits(2).tells("a fork cannot begin there");
     // Without a place, all that is the run's own is done again.
     folder.baton(&["fork", &run]).exits(0).says("Second.").tells("1 of 1 turn from the recording");
 }

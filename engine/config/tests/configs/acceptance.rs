@@ -82,7 +82,7 @@ error B0120: the acceptor "leed" is not an agent of the job
 #[test]
 fn an_agent_does_not_accept_its_own_results() {
     let told = accepted(r#"{ "by": "agent:counter" }"#).faults();
-    let expected = "the acceptor \"agent:counter\" is the agent whose results it would accept";
+    let expected = "the acceptor \"agent:counter\" cannot accept its own results";
     assert!(told.contains(expected) && told.contains("route_to_counter.json:2:") && told.ends_with("\n1 error"), "{told}");
 }
 
@@ -110,7 +110,7 @@ fn a_tool_that_cannot_accept_results_is_told() {
     let told = by_command("\"accepted\": { \"type\": \"boolean\"", "\"accepted\": { \"type\": \"string\"").faults();
     assert!(told.contains("the output of tool \"judge\" has no boolean \"accepted\""), "{told}");
     let told = by_command("\"exec\"", "\"writes\": true, \"exec\"").faults();
-    assert!(told.contains("tool \"judge\" writes documents, which an acceptor does not"), "{told}");
+    assert!(told.contains("tool \"judge\" writes documents, so it cannot be an acceptor"), "{told}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn a_function_tool_that_nothing_runs_is_refused() {
     check(
         sound().functions(&[]),
         r#"
-error B0110: the function tool "word_count" has no function: none of that name is linked
+error B0110: the function tool "word_count" has no function: this program links none of that name
    ┌─ tool-configs/word_count.json:2:14
  2 │   "tool_id": "word_count",
    │              ^^^^^^^^^^^^ expected a #[tool] function or "exec"
@@ -188,7 +188,7 @@ fn a_default_that_breaks_its_parameter_is_refused() {
             "\"description\": \"At most\", \"default\": \"x\", \"enum\": [1, \"y\"]",
         ),
         r#"
-error B0117: the default breaks its own parameter: "x" is not an integer
+error B0117: the default does not match its parameter's schema: "x" is not an integer
    ┌─ tool-configs/word_count.json:7:72
  7 │     "limit": { "type": "integer", "description": "At most", "default": "x", "enum": [1, "y"], "required": false }
    │                                                                        ^^^

@@ -330,10 +330,10 @@ fn every_fault_of_fallbacks_is_told_at_its_place() {
         "\"fast\" falls back to \"slwo\", which is not a known model",
         "demo/models.json:3:5",
         "did you mean \"slow\"",
-        "error B0123: \"fast\" falls back to \"acme:m\", which has already been asked",
+        "error B0123: the fallbacks of \"fast\" contain \"acme:m\", which is asked before",
         "demo/models.json:4:5",
-        "\"fast\" falls back to \"local:n\", which has already been asked",
-        "\"fast\" falls back to \"fast\", which has already been asked",
+        "the fallbacks of \"fast\" contain \"local:n\", which is asked before",
+        "the fallbacks of \"fast\" contain \"fast\", which is asked before",
         "4 errors",
     ] {
         assert!(shown.contains(expected), "{expected} is not in\n{shown}");

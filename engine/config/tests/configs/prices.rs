@@ -16,7 +16,7 @@ fn refused_with(configs: &Configs, model: &str) -> String {
 #[test]
 fn a_limit_of_money_on_a_model_without_a_price_is_refused_at_its_place() {
     let configs = sound().edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5").load().expect("scripts are free");
-    let expected = r#"error B0129: "cost_usd" cannot be kept: agent "counter" may run on "brought", whose price is not known
+    let expected = r#"error B0129: "cost_usd" cannot be enforced: agent "counter" may run on "brought", whose price is not known
    ┌─ demo/agents/counter.json:7:15
  7 │   "limits": { "cost_usd": 1.5 }
    │               ^^^^^^^^^^ expected a price for "brought" of your own, in ~/.config/baton/models.json or prices.json (a job's does not count), or "tokens" instead

@@ -95,7 +95,7 @@ fn a_slip_in_a_service_or_its_values_is_one_fault() {
             "the parameter \"limit\" is also in \"args.defaults\"",
         ),
         (json!({"args": {"defaults": {"key": "k"}}}), "the parameter \"key\" is also in \"args.defaults\""),
-        (json!({"args": {"fixed": {"region": "{trace_id}"}}}), "nothing fills in the placeholder {trace_id}"),
+        (json!({"args": {"fixed": {"region": "{trace_id}"}}}), "unknown placeholder {trace_id}"),
         (json!({"args": {"fix": {}}}), "unknown key"),
         (json!({"envs": {"key": "SEARCH-KEY"}}), "the value is not the name of a variable"),
         (json!({"envs": {"key": 1}}), "of the wrong type"),

@@ -85,7 +85,7 @@ fn what_cannot_be_set_is_told_at_its_place() {
         "\"effect\": \"pure\"",
         r#""settings": { "most": { "type": "integer", "description": "d", "default": "x" } }"#,
     );
-    assert!(default.faults().contains("the default breaks its own parameter"), "{}", default.faults());
+    assert!(default.faults().contains("the default does not match its parameter's schema"), "{}", default.faults());
     let noted = sound().edited(
         "tools/note.json",
         "\"description\": \"Note something\",",
@@ -127,5 +127,5 @@ fn an_object_has_a_schema_and_all_faults_of_its_value_are_reported_at_load() {
     let told = tool(r#", "schema": { "type": "float" }"#, "{}").told();
     assert!(told.contains("number") && told.contains("1 error"), "{told}");
     let told = tool(&schema.replacen(", \"schema\"", r#", "default": { "x": 1 }, "schema""#, 1), "{}").told();
-    assert!(told.contains("the default breaks the setting's own schema"), "{told}");
+    assert!(told.contains("the default does not match the setting's schema"), "{told}");
 }

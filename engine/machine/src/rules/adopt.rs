@@ -39,17 +39,17 @@ fn hindrances(run: &Run, configs: &Configs) -> Vec<String> {
     if let Some(root) = run.root().filter(|root| !root.is_live())
         && let Some(agent) = root.agent().filter(|agent| !configs.agents.contains_key(*agent))
     {
-        reasons.push(format!("the conversation to continue is of agent {agent}, which they do not have"));
+        reasons.push(format!("the configs lack agent {agent}, whose conversation is to be continued"));
     }
     for task in run.graph.iter().filter(|task| task.is_live()) {
         if let Some(agent) = task.agent().filter(|agent| !configs.agents.contains_key(*agent)) {
-            reasons.push(format!("task {} is held by agent {agent}, which they do not have", task.id));
+            reasons.push(format!("the configs lack agent {agent}, which holds task {}", task.id));
         }
         for call in task.calls().filter(|call| !call.is_finished()) {
             let Some(tool_type) = call.tool_type else { continue };
             let (id, tool) = (&call.id, call.asked.tool.as_str());
             match configs.tools.get(tool) {
-                None => reasons.push(format!("call {id} waits for tool {tool}, which they do not have")),
+                None => reasons.push(format!("the configs lack tool {tool}, for which call {id} waits")),
                 Some(now) if now.tool_type != tool_type => {
                     let (was, is) = (tool_type.as_str(), now.tool_type.as_str());
                     reasons.push(format!("call {id} waits for tool {tool} as a {was}, which is a {is} in them"));
@@ -58,8 +58,9 @@ fn hindrances(run: &Run, configs: &Configs) -> Vec<String> {
                     let agent = task.agent().and_then(|agent| configs.agents.get(agent));
                     // Without it the call would run with other settings than it asked for.
                     if let Some(Named::Unknown(config)) = agent.map(|agent| agent.named(now, &call.asked)) {
-                        reasons
-                            .push(format!("call {id} waits for the configuration {config} of {tool}, which they do not grant"));
+                        reasons.push(format!(
+                            "the configs do not grant configuration {config} of {tool}, for which call {id} waits"
+                        ));
                     }
                 }
             }

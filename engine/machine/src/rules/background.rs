@@ -1,9 +1,9 @@
 //! Rule *background*: the caller continues, and nothing of the task is lost.
 //!
-//! The call that begins it has its result at once: the id of the task. The end of the task is reported to the caller, whose next
-//! request has the result. While such tasks run, or before their results were shown, the agent ends its task with nothing: a
-//! text lets it wait, a handoff is refused, and it is asked again after results that would end the task. In a last turn, or with
-//! `"open_tasks": "cancel"`, the task ends and its background tasks with it.
+//! The call that begins it has its result at once: the id of the task. The end of the task is reported to the caller, whose
+//! next request has the result. While such tasks run, or before their results were shown, the agent cannot end its task.
+//! After a text the task waits. A handoff is refused. After results that would end the task, the agent is asked again. In a
+//! last turn, or with `"open_tasks": "cancel"`, the task ends and its background tasks with it.
 //!
 //! The agent may wait for its background tasks, and list, steer and cancel the tasks below its own.
 

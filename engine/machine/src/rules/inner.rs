@@ -5,7 +5,8 @@
 //! does not count as running: it leaves its place to others, and writers among the inner calls may run.
 //!
 //! After a crash the code runs again and makes the same calls under the same names. A call that has its result is not made a
-//! second time. A call with the name of another one is refused: the code does not do the same again.
+//! second time. Another call under the name of an earlier one is refused, because the code has not repeated its first
+//! execution.
 
 use baton_types::id::is_call_name;
 

@@ -230,7 +230,7 @@ pub(crate) fn decide_approval(
     let denied = |message: String| CallError::new(ErrorCode::Denied, message);
     match (draft.run.configs.tool_of(draft.task(call.task).agent(), asked), verdict(result)) {
         (None, _) => {
-            let error = denied(format!("there is no tool {} any more", asked.shown_name()));
+            let error = denied(format!("tool {} no longer exists", asked.shown_name()));
             draft.refuse(call, error);
         }
         // The answer is about another tool definition or input than the present one.

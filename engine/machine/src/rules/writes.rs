@@ -69,7 +69,7 @@ pub(super) fn check_output(
         return Ok(());
     };
     schema.check(&output.value()).map_err(|faults| {
-        let message = format!("the output of {} breaks its own schema", tool.definition.shown_name());
+        let message = format!("the output of {} does not match its output schema", tool.definition.shown_name());
         CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults}))
     })
 }

@@ -113,8 +113,8 @@ fn everything_that_configs_lack_is_said_at_once() {
     assert_eq!(
         without_tool,
         [
-            "call 0/1.1/1.2 waits for tool post, which they do not have",
-            "call 0/1.2/1.2 waits for tool post, which they do not have"
+            "the configs lack tool post, for which call 0/1.1/1.2 waits",
+            "the configs lack tool post, for which call 0/1.2/1.2 waits"
         ],
         "calls that have their results need no tool"
     );
@@ -123,9 +123,9 @@ fn everything_that_configs_lack_is_said_at_once() {
     assert_eq!(
         without_agent,
         [
-            "call 0/1.2 waits for tool route_to_other, which they do not have",
+            "the configs lack tool route_to_other, for which call 0/1.2 waits",
             "call 0/1.1/1.2 waits for tool post as a function_tool, which is a non_function_tool in them",
-            "task 0/1.2 is held by agent other, which they do not have",
+            "the configs lack agent other, which holds task 0/1.2",
             "call 0/1.2/1.2 waits for tool post as a function_tool, which is a non_function_tool in them",
         ]
     );
@@ -146,7 +146,7 @@ fn the_tool_of_an_open_inner_call_is_needed() {
     sim.makes("0/1.1", "done", call("look", "b")).unwrap();
     sim.makes("0/1.1", "open", call("post", "c")).unwrap();
     let refused = adopting(&sim, &of(&["flow", "look"]).build(), adoption(), later(&sim)).unwrap_err();
-    let reasons = vec!["call 0/1.1:open waits for tool post, which they do not have".to_owned()];
+    let reasons = vec!["the configs lack tool post, for which call 0/1.1:open waits".to_owned()];
     assert_eq!(refused, Refusal::CannotAdopt { reasons });
     let (run, effects) = adopting(&sim, &of(&["flow", "post"]).build(), adoption(), later(&sim)).unwrap();
     assert!(run.ended().is_none() && !effects.is_empty(), "the tool of an inner call with its result is not needed");

@@ -77,8 +77,8 @@ fn a_class_holds_after_a_crash_and_for_calls_of_code() {
 fn a_class_must_be_one_of_the_call_itself() {
     let mut sim = begun(&shop(), [save("a/1")]);
     for (class, why) in [
-        (json!([{"pointer": "/x", "prefix": "b/"}]), "this call itself is not of the class"),
-        (json!([{"pointer": "/y", "equals": 1}]), "this call itself is not of the class"),
+        (json!([{"pointer": "/x", "prefix": "b/"}]), "the class must match this call"),
+        (json!([{"pointer": "/y", "equals": 1}]), "the class must match this call"),
         (json!([{"pointer": "x", "prefix": "a"}]), "is not a JSON pointer"),
         (json!([{"pointer": "/x"}]), "needs either"),
         (json!([]), ""),

@@ -147,7 +147,7 @@ fn configs_without_the_configuration_of_an_open_call_are_not_adopted() {
         run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })
     };
     let Err(Refusal::CannotAdopt { reasons }) = adopt(draft("deep").build()) else { panic!("adopted") };
-    assert_eq!(reasons, ["call 0/1.1 waits for the configuration fast of work, which they do not grant"]);
+    assert_eq!(reasons, ["the configs do not grant configuration fast of work, for which call 0/1.1 waits"]);
     assert!(adopt(draft("fast").build()).is_ok());
     let (root, was, now) = (AgentId::from("root"), draft("fast").build(), draft("deep").build());
     let hash = |configs: &Configs| configs.tool_of(Some(&root), &fast).unwrap().call_hash(&fast.input);

@@ -128,7 +128,7 @@ pub enum CassetteError {
         now: String,
     },
     /// The recorded run did not wait for the answer, and this one does.
-    #[error("cassette {} has no answer: the recorded run gave up the request after {waited_milliseconds} ms, but this run still waits for it", .file.display())]
+    #[error("cassette {} has no answer: the recorded run stopped waiting after {waited_milliseconds} ms, but this run still waits", .file.display())]
     NotGivenUp {
         /// The cassette.
         file: PathBuf,

@@ -8,8 +8,9 @@ const MOST: u32 = 256;
 
 /// The requests under way, and how many may be.
 ///
-/// As TCP does it (RFC 5681): doubling until the first sign of congestion, from then on one more for each round of answers,
-/// and half of it at every further sign. A sign counts once a round: requests that were under way together tell the same news.
+/// The limit changes as in TCP (RFC 5681). It doubles until the first sign of congestion. From then on it grows by one for
+/// each round of answers, and is halved at every further sign. A sign counts once a round, because concurrent requests meet
+/// the same congestion.
 #[derive(Debug)]
 pub(super) struct InFlight {
     used: u32,

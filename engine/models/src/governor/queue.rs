@@ -5,10 +5,10 @@ use std::hash::Hash;
 
 /// Waiting items, in the order in which they are served.
 ///
-/// Start-time fair queueing (Goyal, Vin and Cheng, 1996): a flow's time moves on by the cost of each of its items that is
-/// served, and the flow whose time is the earliest is served next. So flows that always have something waiting share by cost,
-/// however many items each of them has, and one that comes back has no claim to what it did not ask for. Within a flow, and
-/// among what comes again, the lower ticket is first.
+/// Start-time fair queueing (Goyal, Vin and Cheng, 1996): each served item advances its flow's time by the item's cost, and
+/// the flow with the earliest time is served next. So busy flows share the capacity by cost, whatever the number of their
+/// items. A flow that was idle gets no credit for that time. Within a flow, and among repeated items, the lower ticket is
+/// first.
 #[derive(Debug)]
 pub(super) struct FairQueue<K, T> {
     /// Items that were served before and return: they are next, and have paid already.

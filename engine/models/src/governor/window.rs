@@ -9,7 +9,8 @@ use tokio::time::Instant;
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// The last minute of one limit. No minute ever holds more than the limit, wherever it begins: providers count by fixed
-/// windows, sliding ones or buckets, and this keeps all of them. A bucket would let twice the limit through in its first minute.
+/// windows, sliding windows or buckets, and this limit satisfies all of them. A bucket would permit twice the limit in its
+/// first minute.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     limit: Option<u64>,

@@ -12,12 +12,12 @@ const EPOCH_SECONDS: f64 = 1e9;
 /// Numbers from here on are a moment in milliseconds since 1970.
 const EPOCH_MILLISECONDS: f64 = 1e11;
 
-/// Headers that ask to be left alone for so many milliseconds: `OpenAI`'s and Azure's. Their SDKs look at them before
+/// Headers that ask for a pause of so many milliseconds: `OpenAI`'s and Azure's. Their SDKs look at them before
 /// `Retry-After`, which is the same in whole seconds.
 const MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
 
-/// Limits, with the names of the headers that tell the most there is (`limit`), what is left (`remaining`) and when there is all
-/// of it again (`reset`).
+/// Limits, with the names of their headers: for the whole limit (`limit`), for the rest (`remaining`), and for the time until
+/// the whole limit is available again (`reset`).
 ///
 /// - `OpenAI` (<https://platform.openai.com/docs/guides/rate-limits>, "Rate limits in headers"): the time until the
 ///   limit "resets to its initial state", such as `1s` or `6m0s`. Azure sends plain seconds and, if unknown, `-1`.

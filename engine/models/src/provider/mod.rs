@@ -1,4 +1,4 @@
-//! The models of providers: how each is reached, asked and listened to.
+//! The models of providers: connections, requests and answers.
 //!
 //! The codecs in [`crate::wire`] say what the bytes mean; here they are sent and waited for. A key is looked up in the
 //! environment when a run's models are made, kept as a secret, and put into one header: it is in no error, log or timeline.
@@ -38,8 +38,8 @@ use crate::model::Model;
 /// Looks up a variable of the environment.
 pub type Variable<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 
-/// Makes the models of providers. What it makes for one way to a provider shares its connections, what it makes for one
-/// account its [`Governor`].
+/// Makes the models of providers. Models that reach a provider in the same way share connections. Models of one account share
+/// its [`Governor`].
 #[derive(Debug, Default)]
 pub struct Providers {
     /// By the provider's name and the variable of the key, so that two keys of one provider do not replace each other.

@@ -1,4 +1,5 @@
-//! A model of a provider: its requests as bytes, let through by the governor of its key, made again as errors say.
+//! A model of a provider. It encodes requests as bytes, sends them when the governor of its key permits, and repeats them
+//! depending on the error.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -307,8 +308,8 @@ impl ProviderModel {
     }
 }
 
-/// Returns the turn of a model whose provider could not read what it wrote: a call whose result is the provider's `message`, so that
-/// the agent learns of it as of any arguments that cannot be read. Without `tools` the turn is empty.
+/// Returns a turn for an answer that the provider could not parse. The turn has one call whose result is the provider's
+/// `message`. So the agent gets the same kind of error as for any malformed arguments. Without `tools` the turn is empty.
 fn unreadable_turn(message: String, tools: &[Arc<CompiledTool>]) -> ModelTurn {
     let named = tools.iter().find(|tool| message.contains(&tool.name)).or(tools.first());
     let call = |tool: &Arc<CompiledTool>| ModelCall {

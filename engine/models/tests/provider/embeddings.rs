@@ -82,7 +82,7 @@ async fn answers_that_are_no_vectors_of_the_texts_are_refused() {
         (twice.to_string(), "wrong numbers"),
         (far.to_string(), "wrong numbers"),
         (r#"{"error": {"message": "no"}}"#.to_owned(), "cannot be read"),
-        ("<html>log in</html>".to_owned(), "something in between"),
+        ("<html>log in</html>".to_owned(), "a proxy or another server"),
         (String::new(), "cannot be read"),
     ] {
         let error = answered(Reply::new(200, body.clone()), LIMIT).await.expect_err("no vectors");
@@ -101,7 +101,7 @@ async fn a_refusal_a_redirect_and_an_endless_answer_fail_with_the_reason_and_wit
         (Reply::new(429, "slow down").with("retry-after", "3600"), "rate limit"),
         (elsewhere, "it redirects the request"),
         (Reply::new(200, vec![b' '; 1 << 20]).ending(End::Endless), "exceeds"),
-        (Reply::new(200, "{\"data\": [").ending(End::Broken), "broken"),
+        (Reply::new(200, "{\"data\": [").ending(End::Broken), "is broken"),
     ] {
         let error = answered(reply.clone(), LIMIT).await.expect_err("no vectors").to_string();
         assert!(error.contains(reason) && !error.contains(KEY), "{reply:?}: {error}");

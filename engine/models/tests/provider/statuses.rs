@@ -136,7 +136,7 @@ async fn what_answers_in_a_provider_s_place_is_named_by_its_type_and_its_first_w
     let error = ask(&at(&server.url, "openrouter")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the answer is not from test, but from something in between such as a proxy (status 200, text/html): <!doctype html> <html><head><title>Log in to the \
+        "the answer came from a proxy or another server, not from test (status 200, text/html): <!doctype html> <html><head><title>Log in to the \
          network</title></head></html>"
     );
     assert_eq!(server.received().len(), 1);

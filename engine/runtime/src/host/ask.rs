@@ -91,7 +91,7 @@ async fn asked(host: &Host, ask: ModelAsk) -> Result<ModelReply, ToolError> {
     let cost = written.or_else(|| asked.price.as_ref().map(|price| price.cost(&usage)));
     asked.used(Some((usage, cost)));
     match turn.finish {
-        FinishReason::ContentFilter => return Err(ToolError::new(format!("{name} withheld its answer: its filter stopped it"))),
+        FinishReason::ContentFilter => return Err(ToolError::new(format!("the content filter of {name} blocked the answer"))),
         FinishReason::Refusal => return Err(ToolError::new(format!("{name} declined to answer: {}", turn.text))),
         FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Length => {}
     }

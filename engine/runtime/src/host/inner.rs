@@ -1,11 +1,12 @@
 //! Calls that the code of a call makes.
 //!
-//! The code gets one result at a time, and only while it waits: it is polled until it is idle and all its calls are decided,
-//! and then the next result is given. Results come in the order of the timeline. So code that runs again after a crash sees the same order, makes the same calls and
-//! gives them the same numbers.
+//! The code gets one result at a time, and only while it waits. It is polled until it is idle and all its calls are decided.
+//! Then it gets the next result. Results come in the order of the timeline. So code that runs again after a crash sees the
+//! same order, makes the same calls and gives them the same numbers.
 //!
-//! A command may be busy while its future is idle. So a command gets a result only after all earlier ones of the timeline
-//! ([`InnerCalls::of_command`]): one that runs again has not made all its calls yet when the first result is there.
+//! A command may be busy while its future is idle. So a command gets a result only after it has made the calls of all earlier
+//! results of the timeline ([`InnerCalls::of_command`]). A command that runs again has not made all its calls yet when the
+//! first result is available.
 
 use std::collections::{HashSet, VecDeque};
 use std::pin::pin;

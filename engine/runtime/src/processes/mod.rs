@@ -1,10 +1,10 @@
 //! The processes of a command, and how they end: all of them, whatever they do.
 //!
-//! A command leads a process group of its own. When its call is stopped or takes too long, the group is asked to end
-//! (`SIGTERM`) and killed soon after; when the command ends by itself, what is left of it is killed at once. On Linux that
-//! reaches those who left the group (`setsid`) too: they descend from the command, or still have its `BATON_COMMAND_ID`
-//! in their environment. A process that has left the group, lost its ancestors *and* cleared its environment escapes, and
-//! so does one that left the group on another system. This is no sandbox.
+//! A command leads a process group of its own. When its call is stopped or takes too long, the group gets `SIGTERM` and is
+//! killed soon after. When the command ends by itself, its remaining processes are killed at once. On Linux this also reaches
+//! processes that left the group (`setsid`): they descend from the command, or still have its `BATON_COMMAND_ID` in their
+//! environment. A process escapes if it left the group, lost its ancestors *and* cleared its environment. On other systems a
+//! process escapes if it left the group. This is not a sandbox.
 //!
 //! Commands do not outlive their engine: [`guard`] ends them when it dies. If the guard died too, the next owner of
 //! the run ends them ([`end_former`]) before it repeats a call or declares it in doubt. [`scratch`] owns the folders that
@@ -106,7 +106,7 @@ pub(crate) struct Endings {
 /// A command that was started and is not reaped. Dropping it kills it with its descendants at once.
 struct Started {
     group: Group,
-    /// With both outputs, which stay open to its end: one that is asked to end may say a last word without dying of it.
+    /// The process with both outputs, which stay open until it ends. So a process that gets `SIGTERM` can still write.
     child: Child,
     /// Its working folder, removed after its end.
     _place: Scratch,

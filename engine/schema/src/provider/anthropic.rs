@@ -1,8 +1,8 @@
 //! Anthropic's dialect: JSON Schema as it is, under a root without alternatives, with keys of plain characters.
 //!
-//! These schemas are not enforced. Anthropic's `strict` is not used: the models that support it, and the schemas that
-//! its compiler finds too complex together ("Schema is too complex for compilation", at most 20 strict tools and 24
-//! optional parameters in a request), show only when a request is rejected.
+//! These schemas are not enforced. Anthropic's `strict` is not used, because only a rejected request shows which models
+//! support it, and which schemas are too complex together. The error is "Schema is too complex for compilation". A request
+//! may have at most 20 strict tools and 24 optional parameters.
 
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
 //! Which owners are alive: each process that owns runs has a lease, a row that it renews.
 //!
-//! Only the clock of the database counts. A process whose renewals were late, and every process after the server started, takes no
-//! owner for dead until one lease has passed: after an outage all leases have ended, and their owners renew them first.
+//! Only the clock of the database counts. A process whose renewals were late considers no owner dead until one lease time has
+//! passed. The same holds for every process after the server started. After an outage all leases have ended, and the owners
+//! must have time to renew them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;

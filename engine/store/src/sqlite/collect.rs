@@ -1,12 +1,12 @@
-//! Old runs go, and what only they needed; the file shrinks.
+//! Removes old runs and the contents that only they needed, and shrinks the file.
 //!
 //! Runs are removed in one transaction, so a crash leaves all of them or none. A content is removed if a removed run
 //! names it and no remaining run does. The store does not understand entries, so every 64 hexadecimal digits between
 //! other characters count as a name. A content that no run ever named stays: its writer may be about to name it. Triggers that are settled
 //! are removed with their runs. A run that has ended is kept until its trigger is answered.
 //!
-//! Afterwards `VACUUM` writes the file anew without its free pages, if they are many. Vacuuming by and by (`auto_vacuum`) would cost every
-//! commit that grows the file a page more; this costs one that removed something.
+//! Afterwards `VACUUM` writes the file anew without its free pages, if they are many. Gradual vacuuming (`auto_vacuum`) would
+//! cost an additional page for every commit that grows the file. `VACUUM` costs something only after a removal.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

@@ -6,12 +6,13 @@
 //! [`copy`] copies all rows, [`verify`] checks everything. No other file contains SQL. [`notifier`] notifies other processes of new commands and
 //! reports which owners are alive.
 //!
-//! What is answered is durable, as far as the disk keeps what SQLite counts on: a flush is a flush, sectors of 512 bytes are
-//! written whole, and a write changes no byte beside it. Damage is noticed in whatever is read, but for one kind: a log that a
-//! crash left behind, and that rotted before the store was opened again, ends where it is damaged, like one that was torn.
+//! A write that was answered is durable if the disk has the properties that SQLite relies on. A flush reaches the medium,
+//! sectors of 512 bytes are written whole, and a write changes no neighbouring byte. Damage is noticed in everything that is
+//! read, with one exception. If a crash leaves a log behind, and the log is damaged before the store is opened again, the log
+//! ends at the damage, as a torn log does.
 //!
-//! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time; what
-//! keeps two of them from one run is the run's epoch, *not* a lock on the file.
+//! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time. The run's
+//! epoch keeps two processes from writing to one run, *not* a lock on the file.
 
 mod breadcrumbs;
 mod collect;

@@ -70,7 +70,7 @@ fn find(file: &Transaction<'_>, run: &RunId) -> Result<RunRow, StoreError> {
     RunRow::find(file, run)?.ok_or_else(|| StoreError::UnknownRun(run.clone()))
 }
 
-/// Entries of a timeline that are filed under one run: the one asked for, or one that it begins with.
+/// Entries of a timeline that are stored under one run: the requested run, or a run with whose entries it begins.
 struct Stretch {
     run: RunRow,
     /// The sequence number before the first of them.

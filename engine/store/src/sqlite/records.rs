@@ -1,7 +1,7 @@
 //! The rows with the current state: one for each run, one for the whole file.
 //!
 //! A search that finds nothing is believed only after a look at all rows, which are counted: damage to an index must not make
-//! a run unknown. So what is not there costs more to find out than what is.
+//! a run unknown. So a search for a missing run costs more than one for an existing run.
 
 use baton_types::entry::ForkPoint;
 use baton_types::id::{ContentHash, JobId, RunId};

@@ -119,8 +119,8 @@ fn address(path: &Path, parameter: &str) -> OsString {
     OsString::from(format!("{address}?{parameter}"))
 }
 
-/// Keeps a statement's plan whatever is bound to it: without this, SQLite compiles a statement that compares with a bound
-/// value again each time, in case another plan were better for that value.
+/// Keeps a statement's plan for all bound values. Otherwise SQLite compiles a statement that compares with a bound value
+/// again each time, in case another plan is better for that value.
 fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }

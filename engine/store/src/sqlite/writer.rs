@@ -1,8 +1,8 @@
 //! One thread writes, and everything that waits for it shares a commit.
 //!
-//! A commit costs a flush of the disk, whatever is in it. So the thread takes all that was asked for meanwhile, checks each
-//! write by itself, and commits once: with one run that is a commit per batch, with a thousand runs a few per flush. A
-//! refused write has written nothing, so it spoils no other. Answers are sent after the commit.
+//! A commit costs a flush of the disk, whatever is in it. So the thread takes all writes that arrived meanwhile, checks each
+//! write separately, and commits once. With one run each batch has its own commit. With a thousand runs, many batches share a
+//! commit. A refused write has written nothing, so it does not affect the others. Answers are sent after the commit.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -226,7 +226,7 @@ impl Reading {
             let place = format!("{path}/{}", escaped(name));
             self.check_parameter(&place, name, properties);
             for placeholder in placeholders_in(value, &OTHER_PLACEHOLDERS) {
-                self.fault(&place, format!("nothing fills in the placeholder {{{placeholder}}}"));
+                self.fault(&place, format!("unknown placeholder {{{placeholder}}}"));
             }
         }
         values.clone()

@@ -164,7 +164,7 @@ fn a_parameter_gets_its_value_from_one_place() {
 fn a_placeholder_that_nothing_fills_in_is_refused() {
     let mut bad = row();
     bad["options"]["args"]["fixed"]["region"] = json!("{agent_id} {trace_id}");
-    assert_eq!(faults(&bad), ["/options/args/fixed/region: nothing fills in the placeholder {trace_id}"]);
+    assert_eq!(faults(&bad), ["/options/args/fixed/region: unknown placeholder {trace_id}"]);
 }
 
 #[test]

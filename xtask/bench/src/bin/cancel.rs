@@ -2,8 +2,8 @@
 //!
 //! Quiet means that the run has ended, its last entry is durable in a store on disk, and nothing of it is left: no model
 //! request in flight, no command. The models of a run wait once so many answers were given, so that a cancellation finds
-//! the run at that very step. That everything is closed, the tests of the machine say; here the clock runs, and what is
-//! left is counted.
+//! the run at that very step. The tests of the machine check that everything is closed. This program measures the time, and
+//! counts what is left.
 
 use std::path::Path;
 use std::sync::Arc;

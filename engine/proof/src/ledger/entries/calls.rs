@@ -134,7 +134,7 @@ impl Ledger {
         let early = call.started.is_none();
         self.rule(early, Invariant::EveryCallHasOneResult, || format!("{id} is approved too late"));
         self.rule(is_of_class && is_plain, Invariant::OnlyTheGrantedIsUsed, || {
-            format!("{id} begins by the class of {by}, which it is not of")
+            format!("{id} begins by the approved class of {by}, but does not match it")
         });
     }
 
@@ -146,7 +146,7 @@ impl Ledger {
         let row = started.tool_type.behavior();
         let typed = self.tool(name).is_some_and(|tool| tool.tool_type == started.tool_type);
         self.rule(typed, Invariant::TypeDecidesBehaviour, || {
-            format!("{id} starts {name} as what it is not, a {}", started.tool_type)
+            format!("{id} starts {name} as a {}, which is not the type of the tool", started.tool_type)
         });
         let granted = self.granted(&started.task, id, name).cloned();
         let is_inner = self.calls.get(id).is_some_and(|call| call.outer.is_some());
@@ -401,7 +401,7 @@ impl Ledger {
         let same = call.result.as_ref().is_some_and(|result| result.status == output.status && result.output == output.output);
         self.rule(!again, Invariant::EveryCallHasOneResult, || format!("the result of {id} goes to the user twice"));
         self.rule(wanted && same, Invariant::ContentControlsNothing, || {
-            format!("what goes to the user is not the result of {id}, or not asked for")
+            format!("the output for the user is not the result of {id}, or was not requested")
         });
     }
 }

@@ -128,7 +128,7 @@ impl Ledger {
         book.receive(&before.received);
     }
 
-    /// Counts, of the tasks above it, a task that lives from here on, or lives no more.
+    /// Counts, for the tasks above it, that a task is live from here on, or has ended.
     fn count_life(&mut self, id: &TaskId, lives: bool) {
         let Some(created) = self.tasks.get(id).map(|book| &book.created) else { return };
         let Some(caller) = created.caller.clone() else { return };
@@ -239,7 +239,7 @@ impl Ledger {
         };
         let interrupted = book.runs() && book.started.is_some_and(|(at, _)| at < takeover);
         let (expected, may) = match concern {
-            // What has changed since is asked about again; an approval of what it was counts no more.
+            // A call that has changed since is asked about again. The approval of its earlier form no longer counts.
             Concern::Approval { call_hash } => {
                 let same = matches!(book.question, Some((_, Concern::Approval { call_hash: before })) if before == call_hash);
                 book.approvals += 1;

@@ -25,7 +25,7 @@ impl Ledger {
         let names = result.error.as_ref().map(|error| error.detail.value());
         let is_named = names.is_some_and(|detail| detail["unknown_outcome"].as_array().is_some_and(|names| !names.is_empty()));
         self.rule(!(must_name && has_unknown) || is_named, Invariant::NoEffectTwice, || {
-            format!("{id} ends without a word about calls whose effect is not known")
+            format!("the error of {id} does not name its calls with an unknown outcome")
         });
     }
 
