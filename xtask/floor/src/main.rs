@@ -6,8 +6,8 @@
 //! and no conversation is rendered.
 //!
 //! It is the baseline of the benchmarks. So it is written as a program for these jobs alone would be: neither tuned nor
-//! slowed down. That is also why it is a program of its own, without anything of Baton: if it were built with the engine, it
-//! would use the engine's features of `serde_json` and be slower.
+//! slowed down. It is also a program without anything of Baton. If it were built together with the engine, it would use the
+//! engine's features of `serde_json`, and be slower.
 
 mod agent;
 mod contents;
