@@ -13,6 +13,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         run_cargo(&["fmt", "--all", "--check"]),
         // The programs of the crash kit are only built with this feature.
         run_cargo(&["clippy", "--workspace", "--features", "baton-crash/failpoints", "--all-targets", "--", "-D", "warnings"]),
+        // Alone, as `cargo run` builds it: the other packages could turn on a feature that it needs and does not name.
+        run_cargo(&["check", "--quiet", "-p", "baton"]),
         gen_docs::check(),
         rules_page::check(),
         layers::check(),

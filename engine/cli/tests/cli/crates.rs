@@ -176,13 +176,3 @@ fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message()
     assert_eq!(ran.stderr.matches("error B").count(), 1, "{}", ran.stderr);
     assert!(ran.stderr.contains("tool-configs/word_count.json:"), "{}", ran.stderr);
 }
-
-#[test]
-#[ignore = "cargo builds all crates anew, which takes several minutes"]
-fn cargo_alone_builds_a_new_crate() {
-    let folder = Folder::new();
-    let home = new_crate(&folder);
-    cargo(&home, &[["run", "-q", "--"].as_slice(), &CALL].concat()).exits(0).says("\"words\": 2");
-    cargo(&home, &["xtask", "gen-docs"]).exits(0).says("generated-docs/TOOLS.md");
-    cargo(&home, &["test", "-q"]).exits(0);
-}
