@@ -8,8 +8,10 @@ use crate::support::{Folder, Ran};
 /// A new crate outside this workspace.
 struct NewCrate {
     home: PathBuf,
-    /// The folder of this workspace's build.
-    built: PathBuf,
+    /// The libraries of this workspace's build.
+    libraries: PathBuf,
+    /// Baton among them.
+    baton: PathBuf,
     /// The library `serde` that Baton was built with.
     serde: PathBuf,
 }
@@ -18,16 +20,13 @@ impl NewCrate {
     /// Returns the crate in `home`, built with the libraries of this workspace's build: cargo would build all of them anew, with the
     /// features that this crate needs, for several minutes.
     fn built(home: PathBuf) -> Self {
-        let built = Path::new(env!("CARGO_BIN_EXE_baton")).parent().expect("the program lies in target/<profile>").to_owned();
-        let files = std::fs::read_dir(built.join("deps")).unwrap().map(|entry| entry.unwrap().path());
-        let is_serde = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("libserde-") && path.extension().is_some_and(|end| end == "rlib")
-        };
-        // Builds with other features may have left others.
-        let candidates = files.filter(is_serde).map(|serde| Self { home: home.clone(), built: built.clone(), serde });
+        let program = Path::new(env!("CARGO_BIN_EXE_baton"));
+        let libraries = program.parent().expect("the program lies in target/<profile>").join("deps");
+        // Builds with other features may have left others; the newest one is the one of this build.
+        let baton = built_as("libbaton-", &libraries).into_iter().next().expect("the library of this program is built");
         let mut tried: Vec<String> = Vec::new();
-        for candidate in candidates {
+        for serde in built_as("libserde-", &libraries) {
+            let candidate = Self { home: home.clone(), libraries: libraries.clone(), baton: baton.clone(), serde };
             let ran = candidate.build();
             if ran.code == 0 {
                 return candidate;
@@ -41,8 +40,8 @@ impl NewCrate {
     fn build(&self) -> Ran {
         let mut command = Command::new(Path::new(env!("CARGO")).with_file_name("rustc"));
         command.args(["--edition", "2024", "--crate-name", "mytools", "src/main.rs", "-o", "mytools"]);
-        command.arg("-L").arg(format!("dependency={}", self.built.join("deps").display()));
-        command.arg("--extern").arg(format!("baton={}", self.built.join("libbaton.rlib").display()));
+        command.arg("-L").arg(format!("dependency={}", self.libraries.display()));
+        command.arg("--extern").arg(format!("baton={}", self.baton.display()));
         command.arg("--extern").arg(format!("serde={}", self.serde.display()));
         command.current_dir(&self.home).env("CARGO_MANIFEST_DIR", &self.home).env("CARGO_PKG_NAME", "mytools");
         Ran::from(command.output().unwrap())
@@ -54,6 +53,18 @@ impl NewCrate {
     }
 }
 
+/// Returns the libraries in `folder` whose names begin with `prefix`, newest first.
+fn built_as(prefix: &str, folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_meant = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(prefix) && path.extension().is_some_and(|extension| extension == "rlib")
+    };
+    let mut found: Vec<PathBuf> = files.filter(is_meant).collect();
+    found.sort_by_key(|path| std::cmp::Reverse(path.metadata().and_then(|metadata| metadata.modified()).unwrap()));
+    found
+}
+
 /// Runs cargo in the crate, offline.
 fn cargo(crate_folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO"));
@@ -62,18 +73,6 @@ fn cargo(crate_folder: &Path, arguments: &[&str]) -> Ran {
         command.env_remove(name);
     }
     Ran::from(command.output().unwrap())
-}
-
-/// Makes a new crate with the additional tool `word_count`, and returns its folder.
-fn new_crate(folder: &Folder) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let init = ["init", "--rust", "mytools", "--source", source.to_str().unwrap()];
-    folder.baton(&init).exits(0).says("mytools/src/tools/vowel_count.rs");
-    let home = folder.path().join("mytools");
-    let mut new = folder.command(&["new", "tool", "word_count"]);
-    new.current_dir(&home);
-    Ran::from(new.output().unwrap()).exits(0).says("src/tools/word_count.rs").says("tool-configs/word_count.json");
-    home
 }
 
 /// A call of the tool `word_count`.
@@ -124,7 +123,13 @@ fn the_folder_of_the_build_is_not_in_the_program() {
 #[test]
 fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message() {
     let folder = Folder::new();
-    let home = new_crate(&folder);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let init = ["init", "--rust", "mytools", "--source", source.to_str().unwrap()];
+    folder.baton(&init).exits(0).says("mytools/src/tools/vowel_count.rs");
+    let home = folder.path().join("mytools");
+    let mut new = folder.command(&["new", "tool", "word_count"]);
+    new.current_dir(&home);
+    Ran::from(new.output().unwrap()).exits(0).says("src/tools/word_count.rs").says("tool-configs/word_count.json");
     // Cargo finds what its manifest names.
     let tree = cargo(&home, &["tree", "--depth", "1", "--prefix", "none"]).exits(0).stdout;
     let packages: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
