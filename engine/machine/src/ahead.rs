@@ -78,11 +78,10 @@ impl Run {
             let tool = self.configs.tools.get(asked.tool.as_str());
             let Some(agent) = tool.and_then(|tool| self.configs.agents.get(tool.agent.as_ref()?)) else { continue };
             let tokens = render::prompt_tokens(agent) + render::input_tokens(&asked.input);
-            let model = self.shared.started.as_ref().and_then(|started| started.model.as_ref()).unwrap_or(&agent.model);
             let usage = Usage { input_tokens: tokens, ..Usage::default() };
             least.tasks = least.tasks.saturating_add(1);
             least.tokens = least.tokens.saturating_add(tokens);
-            least.cost.settle(self.price_of(model).map(|price| price.cost(&usage)));
+            least.cost.settle(self.price_of(self.model_of(agent)).map(|price| price.cost(&usage)));
         }
         least
     }

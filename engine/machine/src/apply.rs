@@ -58,9 +58,7 @@ fn known(run: &Run, id: &TaskId) -> TaskIndex {
 fn run_started(run: &mut Run, at: Timestamp, entry: &RunStarted) {
     let job = &run.configs().job;
     let limited = job.limits.has_budget() || job.session_limits.budget().has_budget();
-    let has_programs = run.configs().has_programs();
     let shared = &mut run.shared;
-    shared.has_programs = has_programs;
     shared.started = Some(Arc::new(entry.clone()));
     shared.started_at = at;
     shared.has_budgets = limited;

@@ -7,16 +7,16 @@ use crate::limits_under;
 use crate::prelude::*;
 
 impl Run {
-    /// Returns the name of the model for `task`: the one that replaces all models of the run, or its agent's. A program is never
-    /// replaced. A person has none.
+    /// Returns the name of the model for tasks of `agent`: the one that replaces all models of the run, or its own. A program is never
+    /// replaced.
+    pub(super) fn model_of<'a>(&'a self, agent: &'a Agent) -> &'a str {
+        let replacing = self.shared.started.as_ref().and_then(|started| started.model.as_ref());
+        replacing.filter(|_| agent.program.is_none()).unwrap_or(&agent.model)
+    }
+
+    /// Returns the name of the model for `task`. A person has none.
     pub(super) fn model_name(&self, task: TaskIndex) -> Option<&str> {
-        let started = self.shared.started.as_ref()?;
-        let agent = self.graph[task].agent()?;
-        let own = || super::agent(&self.configs, agent);
-        match &started.model {
-            Some(model) if !self.shared.has_programs || own().program.is_none() => Some(model),
-            _ => Some(&own().model),
-        }
+        Some(self.model_of(super::agent(&self.configs, self.graph[task].agent()?)))
     }
 
     /// Iterates over the names of all models that may be asked for `task`: its own, then the fallbacks. A person has none.

@@ -72,8 +72,6 @@ pub struct Shared {
     pub questions: Vec<TaskId>,
     /// The classes of calls that people approved.
     pub classes: Vec<ApprovedClass>,
-    /// Whether an agent of the run is a program, which no model of the run replaces.
-    pub has_programs: bool,
     /// Whether a task or the run has a limit of tokens or money, so that reservations above a task must be kept.
     pub has_budgets: bool,
 }

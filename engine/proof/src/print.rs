@@ -9,9 +9,9 @@ use baton_types::call::{AfterExecution, CallError, CallResult, ModelCall, Suspen
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::entry::{
     BudgetSettled, Bundle, CallApproved, CallAskedModel, CallFinished, CallMade, CallRefused, CallStarted, CallSuspended,
-    Compacted, Concern, Conflict, Control, ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered,
-    ModelRequested, Notice, OnDeadline, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted,
-    Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, TaskReported, Waited,
+    Compacted, Concern, Conflict, Control, ControlAction, Entry, FellBack, KeptResult, Master, ModelAnswered, ModelRequested,
+    Notice, OnDeadline, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed,
+    TaskCreated, TaskEnded, TaskKind, TaskReported, Waited,
 };
 use baton_types::id::TaskId;
 use baton_types::json::Json;
@@ -279,7 +279,7 @@ fn task_created(created: &TaskCreated) -> String {
         TaskKind::Question => "question",
     };
     let request = if concern.is_some() { "its own words".to_owned() } else { format!("{request:?}") };
-    let mut line = format!("{task} created: {kind} for {}, {request}{}", holder_text(holder), document_list(documents));
+    let mut line = format!("{task} created: {kind} for {}, {request}{}", holder, document_list(documents));
     match master {
         Master::Task(task) => {
             let _ = write!(line, " master {task}");
@@ -310,10 +310,6 @@ fn task_created(created: &TaskCreated) -> String {
         let _ = write!(line, " after {failed_attempts} that failed");
     }
     line
-}
-
-fn holder_text(holder: &Holder) -> String {
-    holder.to_string()
 }
 
 fn document_written(version: &DocumentVersion) -> String {

@@ -126,8 +126,6 @@ pub struct ProviderAway {
     pub provider: String,
     /// Why there is no answer. No key is in it.
     pub reason: String,
-    /// Whether a person has to act first: the key is refused, the account has no credit, or something else answers.
-    pub needs_person: bool,
 }
 
 /// A question that waits for a person.

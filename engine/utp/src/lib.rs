@@ -1,6 +1,6 @@
 //! UTP, the wire of seed 004: what a worker and a tool service send each other over a message bus.
 //!
-//! - [`subject`]: the addresses of messages, and the wildcards by which programs subscribe and are permitted.
+//! - [`subject`]: the addresses of messages, and the wildcards by which programs subscribe.
 //! - [`command`], [`callback`], [`exchange`]: the payloads.
 //! - [`card`], [`view`], [`result`]: cards, which hold inputs and results. Payloads only name them.
 //! - [`control`], [`resume`]: the meaning of a callback for the call that waits for it.

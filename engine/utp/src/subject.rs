@@ -273,7 +273,7 @@ impl Family {
         }
     }
 
-    /// Returns the wildcard of its subjects in all channels of `project`: what a program subscribes to or is permitted.
+    /// Returns the wildcard of its subjects in all channels of `project`: what a program subscribes to.
     pub fn in_project(self, project: &Token) -> String {
         format!("{PREFIX}.{VERSION}.{project}.*.{}", self.wildcard())
     }
@@ -282,67 +282,6 @@ impl Family {
     pub fn at(self, address: &Address) -> String {
         format!("{PREFIX}.{VERSION}.{}.{}.{}", address.project, address.channel, self.wildcard())
     }
-
-    /// Returns the wildcard of its subjects in all projects: for a program that serves every tenant.
-    pub fn everywhere(self) -> String {
-        format!("{PREFIX}.{VERSION}.*.*.{}", self.wildcard())
-    }
-}
-
-/// A program on the bus, by what it has to do there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It executes runs: sends commands, reads callbacks, keeps cards.
-    Worker,
-    /// It serves the tools below one target, such as `search` of `cmd.tool.search.web`.
-    ToolService {
-        /// The target.
-        target: Suffix,
-    },
-}
-
-/// The subjects that a program may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Permissions {
-    /// Subjects to which it may publish.
-    pub publish: Vec<String>,
-    /// Subjects to which it may subscribe. Replies to its requests, such as `_INBOX.>`, come on top.
-    pub subscribe: Vec<String>,
-}
-
-impl Permissions {
-    /// Returns what `role` needs in `project`, and no more.
-    pub fn of(role: &Role, project: &Token) -> Self {
-        let all = |families: &[Family]| families.iter().map(|family| family.in_project(project)).collect();
-        match role {
-            Role::Worker => Self {
-                publish: all(&[Family::Tool, Family::Builtin, Family::ToolResult, Family::Wakeup, Family::DeadLetter]),
-                subscribe: all(&[Family::Builtin, Family::ToolResult, Family::Wakeup, Family::CardGet, Family::CardPut]),
-            },
-            Role::ToolService { target } => {
-                let own = format!("{PREFIX}.{VERSION}.{project}.*.cmd.tool.{}", target.as_str());
-                Self {
-                    publish: all(&[Family::ToolResult, Family::CardGet, Family::CardPut]),
-                    // `>` matches one token at least.
-                    subscribe: vec![own.clone(), format!("{own}.>")],
-                }
-            }
-        }
-    }
-}
-
-/// Whether `pattern`, which may have the wildcards `*` and `>`, covers `subject`. It follows the rules of NATS.
-pub fn covers(pattern: &str, subject: &str) -> bool {
-    let mut tokens = subject.split('.');
-    for expected in pattern.split('.') {
-        match (expected, tokens.next()) {
-            (">", Some(_)) => return true,
-            ("*", Some(_)) => {}
-            (expected, Some(token)) if expected == token => {}
-            _ => return false,
-        }
-    }
-    tokens.next().is_none()
 }
 
 /// The `target_subject` of a tool: a subject for its calls, which may have the placeholders `{project_id}` and `{channel_id}` as its

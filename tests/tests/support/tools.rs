@@ -174,7 +174,6 @@ fn spin(context: &ToolContext, gate: String) -> Result<Value, ToolError> {
 
 /// Returns what its config does not promise.
 #[tool]
-#[expect(clippy::unnecessary_wraps, reason = "a tool returns a result")]
 fn lie() -> Result<Value, ToolError> {
     Ok(json!({"count": "many"}))
 }
@@ -201,7 +200,6 @@ async fn consult(context: &ToolContext, model: String, questions: Vec<String>) -
 
 /// Returns its input: a step that costs nothing.
 #[tool]
-#[expect(clippy::unnecessary_wraps, reason = "a tool returns a result")]
 fn step(n: u64) -> Result<Value, ToolError> {
     Ok(json!({"n": n}))
 }

@@ -45,7 +45,6 @@ struct Updates {
 
 /// Creates a record.
 #[tool(id = "breadcrumb-create")]
-#[expect(clippy::too_many_arguments, reason = "they are the tool's parameters, each of them named in its JSON")]
 async fn breadcrumb_create(
     call: &ToolContext,
     schema_name: String,

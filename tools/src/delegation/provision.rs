@@ -40,7 +40,6 @@ struct Agent {
 
 /// Gives an agent of the job the id `agent_id`.
 #[tool]
-#[expect(clippy::too_many_arguments, reason = "the inputs of the tool")]
 async fn provision_agent(
     context: &ToolContext,
     action: Action,

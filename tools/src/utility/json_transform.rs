@@ -43,7 +43,6 @@ struct Transformed {
 
 /// Does `operation` with `data`.
 #[tool(id = "json-transform")]
-#[expect(clippy::too_many_arguments, reason = "they are the tool's parameters, each of them named in its JSON")]
 async fn json_transform(
     context: &ToolContext,
     data: Json,

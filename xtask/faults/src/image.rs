@@ -28,12 +28,6 @@ struct File {
 }
 
 impl Platter {
-    /// Returns a folder with these files, all durable.
-    pub fn holding(image: Image) -> Self {
-        let durable = |(name, bytes)| (name, File { durable: Some(bytes), pending: Vec::new() });
-        Self { files: image.0.into_iter().map(durable).collect() }
-    }
-
     /// Returns the content of all operations, as if nothing were lost.
     pub fn whole(&self) -> Image {
         let mut image = BTreeMap::new();

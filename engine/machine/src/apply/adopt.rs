@@ -48,7 +48,6 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     // A person paused the original, not the fork.
     shared.paused &= adoption.fork.is_none();
     shared.has_budgets |= limited;
-    shared.has_programs = now.has_programs();
     // A person approved classes of calls for the run in which they answered.
     if adoption.fork.is_some() || adoption.follow_up.is_some() {
         shared.classes.clear();

@@ -83,6 +83,22 @@ fn calls_of_code_take_at_least_the_first_requests_of_their_tasks() {
 }
 
 #[test]
+fn a_program_has_its_own_price_when_a_model_replaces_all_others() {
+    let cost = |is_program: bool| {
+        let worker = agent("worker", "");
+        let worker = if is_program { worker.works_by_program() } else { worker };
+        let price = Price { input: Money::from_picos(PICOS), ..Price::scripted() };
+        let draft = job([agent("root", "flow route_to_worker"), worker])
+            .tools([function("flow").effect(EffectClass::Pure).calls(&["*"])])
+            .price("script", price);
+        let sim = Sim::new(&draft).agent("root", [turn([call("flow", "a")])]).holding("flow").with_model("other").start();
+        ahead(&sim, "0/1.1", &[route("worker", &"word ".repeat(8_000))]).unwrap().cost.known.picos()
+    };
+    assert_eq!(cost(false), 0, "the model of the run has no price");
+    assert!(cost(true) > 0, "it does not replace a program");
+}
+
+#[test]
 fn each_limit_must_leave_room_for_the_calls_that_code_is_about_to_make() {
     let calls = [long_route(), call("look", "c")];
     let tokens = ahead(&begun(Allowed::default()), "0/1.1/1.1", &calls).unwrap().tokens;

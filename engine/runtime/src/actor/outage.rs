@@ -115,7 +115,6 @@ impl Outages {
             task: task.clone(),
             provider: request.provider.clone(),
             reason: request.reason.clone(),
-            needs_person: request.state == State::NeedsPerson,
         });
         away.collect()
     }

@@ -112,11 +112,6 @@ pub struct Tool {
 pub const ALL_GRANTED: &str = "*";
 
 impl Configs {
-    /// Whether an agent is a program.
-    pub fn has_programs(&self) -> bool {
-        self.agents.values().any(|agent| agent.program.is_some())
-    }
-
     /// Returns the tool `id` if a call of `agent` may name it, or a call that the code of `outer` makes for this agent.
     pub fn callable<'a>(&'a self, agent: &'a Agent, outer: Option<&Tool>, id: &str) -> Option<&'a Arc<Tool>> {
         let then = |tool: &Tool| tool.tool_type.behavior().then;

@@ -68,7 +68,6 @@ struct Words {
 
 /// Draws a chart of rows, given or queried, and writes it as a document.
 #[tool]
-#[expect(clippy::too_many_arguments, reason = "they are the tool's parameters, each of them named in its JSON")]
 async fn draw_chart(
     context: &ToolContext,
     kind: ChartKind,

@@ -93,7 +93,6 @@ struct Wanted {
 
 /// Does one thing in the browser of the run.
 #[tool]
-#[expect(clippy::too_many_arguments, reason = "they are the tool's parameters, each of them named in its JSON")]
 async fn astral(
     context: &ToolContext,
     action: Action,
