@@ -13,13 +13,14 @@ use serde::Deserialize;
 use crate::project::{cargo, root};
 
 /// The crates of the engine, each with the crates that it may depend on. Tests may depend on more.
-const LAYERS: [(&str, &[&str]); 22] = [
+const LAYERS: [(&str, &[&str]); 23] = [
     ("baton-types", &[]),
     ("baton-template", &[]),
     ("baton-files", &[]),
     ("baton-macros", &[]),
     ("baton-program", &["baton-files"]),
-    ("baton-machine", &["baton-types"]),
+    ("baton-render", &["baton-types"]),
+    ("baton-machine", &["baton-types", "baton-render"]),
     ("baton-schema", &["baton-types"]),
     ("baton-tool", &["baton-types"]),
     ("baton-timeline", &["baton-types"]),
@@ -30,12 +31,13 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("baton-store", &["baton-types", "baton-files", "baton-breadcrumb"]),
     ("baton-config", &["baton-types", "baton-template", "baton-program", "baton-schema", "baton-tool", "baton-utp"]),
     ("baton-models", &["baton-types", "baton-template", "baton-schema", "baton-files"]),
-    ("baton-proof", &["baton-types", "baton-machine", "baton-schema", "baton-config", "baton-utp"]),
+    ("baton-proof", &["baton-types", "baton-render", "baton-machine", "baton-schema", "baton-config", "baton-utp"]),
     (
         "baton-runtime",
         &[
             "baton-types",
             "baton-breadcrumb",
+            "baton-render",
             "baton-machine",
             "baton-schema",
             "baton-config",
@@ -87,7 +89,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
 ];
 
 /// All that the pure crates may depend on besides: no runtime, no network, no database, no clock, no randomness.
-const PURE: [(&str, &[&str]); 3] = [
+const PURE: [(&str, &[&str]); 4] = [
     (
         "baton-types",
         &[
@@ -105,6 +107,7 @@ const PURE: [(&str, &[&str]); 3] = [
             "unicode-security",
         ],
     ),
+    ("baton-render", &["serde_json"]),
     ("baton-machine", &["petgraph", "rustc-hash", "serde", "serde_json", "smallvec"]),
     ("baton-utp", &["schemars", "serde", "serde_json", "thiserror"]),
 ];

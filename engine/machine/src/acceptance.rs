@@ -1,39 +1,12 @@
 //! The acceptance of a delegated task's results: what the acceptor is asked, and its verdict.
 
+use baton_render::Judgement;
 use baton_types::config::Accept;
 
 use crate::add_detail;
 use crate::agent;
 use crate::prelude::*;
 use crate::task::AcceptanceFacts;
-
-/// Maximum number of characters of a reason that an agent reads.
-const REASON_SHOWN: usize = 2_000;
-
-/// The verdict of an acceptor.
-pub(crate) enum Judgement {
-    Yes,
-    /// A refusal, with its reason.
-    No(String),
-    /// No verdict, with the reason why there is none.
-    Missing(String),
-}
-
-impl Judgement {
-    /// Reads the verdict in the result of an acceptor's call.
-    pub(crate) fn of(result: &CallResult) -> Self {
-        if result.status != CallStatus::Success {
-            return Self::Missing(shown(result.reason()));
-        }
-        let answer = result.output.value();
-        let reason = answer.get("reason").and_then(Value::as_str).map(str::trim).filter(|reason| !reason.is_empty());
-        match answer.get("accepted") {
-            Some(Value::Bool(true)) => Self::Yes,
-            Some(Value::Bool(false)) => Self::No(reason.map_or_else(|| "no reason was given".to_owned(), shown)),
-            _ => Self::Missing("its result has no boolean \"accepted\"".to_owned()),
-        }
-    }
-}
 
 /// The state of the acceptance in a turn.
 pub(crate) enum Acceptance {
@@ -105,13 +78,5 @@ impl Run {
     fn without_acceptance(&self, task: TaskIndex, error: CallError) -> CallResult {
         let documents = self.graph[task].written().cloned().collect();
         CallResult { documents, ..CallResult::error(CallStatus::Failed, error) }
-    }
-}
-
-/// Returns the beginning of a reason.
-fn shown(reason: &str) -> String {
-    match reason.char_indices().nth(REASON_SHOWN) {
-        None => reason.to_owned(),
-        Some((end, _)) => format!("{}…", &reason[..end]),
     }
 }

@@ -3,7 +3,6 @@
 use crate::calls::OpenCalls;
 use crate::limits_under;
 use crate::prelude::*;
-use crate::render;
 use crate::room::limit_error;
 
 /// The least that calls take: the calls, the tasks that they create, and the first request of each task. Answers and further

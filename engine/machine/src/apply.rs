@@ -6,7 +6,6 @@ mod tasks;
 mod turns;
 
 use crate::prelude::*;
-use crate::render;
 
 impl Run {
     /// Applies one entry of a timeline to the state.

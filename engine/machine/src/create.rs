@@ -1,5 +1,6 @@
 //! The tasks that calls create, and the documents that go with them.
 
+use baton_render::request;
 use baton_types::config::{CalleeContext, MasterRule};
 use baton_types::path::DocumentPath;
 
@@ -36,7 +37,7 @@ pub(super) fn delegation(
             open.id.attempt(open.next_attempt()),
             TaskKind::Delegation,
             Holder::Agent(agent.clone()),
-            request_text(&tool, input),
+            request::delegation(&tool, input),
         )
     }
 }
@@ -62,38 +63,6 @@ pub(super) fn question(asker: &Task, task: TaskId, by: Answerer, request: String
         depth: asker.depth,
         ..TaskCreated::new(task, TaskKind::Question, by.holder, request)
     }
-}
-
-/// Fields of a question that the engine interprets itself.
-const QUESTION_SETTINGS: [&str; 4] = ["answer_schema", "on_deadline", "deadline_seconds", "default_answer"];
-
-/// Returns the text of a delegation's request. The fields that its tool declares in addition follow as JSON.
-fn request_text(tool: &Tool, input: &Value) -> String {
-    let mut further = further_fields(input, &["request", "documents"]);
-    for (is_engines, field) in [(tool.background, "wait"), (tool.follow_up, "continues")] {
-        if is_engines {
-            further.shift_remove(field);
-        }
-    }
-    text_with_fields(input, "request", further)
-}
-
-/// Returns the text of a question. The fields that its tool declares in addition follow as JSON.
-pub(super) fn question_text(input: &Value) -> String {
-    let mut further = further_fields(input, &["question", "documents"]);
-    further.retain(|field, _| !QUESTION_SETTINGS.contains(&field.as_str()));
-    text_with_fields(input, "question", further)
-}
-
-/// Returns the fields of `input` other than `known`, in their order.
-pub(super) fn further_fields(input: &Value, known: &[&str]) -> serde_json::Map<String, Value> {
-    let fields = input.as_object().into_iter().flatten();
-    fields.filter(|(field, _)| !known.contains(&field.as_str())).map(|(field, value)| (field.clone(), value.clone())).collect()
-}
-
-fn text_with_fields(input: &Value, text: &str, further: serde_json::Map<String, Value>) -> String {
-    let text = input.get(text).and_then(Value::as_str).unwrap_or_default();
-    if further.is_empty() { text.to_owned() } else { format!("{text}\n\n{}", Json::from(Value::Object(further)).text()) }
 }
 
 impl Run {

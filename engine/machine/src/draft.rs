@@ -3,16 +3,15 @@
 //!
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
+use baton_render::goes_to_user;
 use baton_types::entry::{Conflict, Output};
 use smallvec::SmallVec;
 
 use crate::agent;
 use crate::prelude::*;
-use crate::render::goes_to_user;
 use crate::requests::AnsweredRequest;
 use crate::rules::after;
 use crate::task::Streak;
-use crate::unknown::unknown_outcome;
 
 /// The decision in progress: the run, the entries and effects so far, and the steps that are left.
 pub(super) struct Draft<'run> {
@@ -275,7 +274,7 @@ impl Draft<'_> {
     pub(super) fn stopped(&self, call: CallAt, error: CallError) -> Arc<CallResult> {
         let open = self.call(call);
         if open.is_running() && open.is_function() && self.tool(call).effect.acts_each_time() {
-            return unknown_outcome(Some(&error.message)).into();
+            return outcome::unknown(Some(&error.message)).into();
         }
         open.with_attempts(CallResult::error(CallStatus::Cancelled, error))
     }

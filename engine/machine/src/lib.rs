@@ -29,7 +29,6 @@ mod left;
 mod models;
 mod phase;
 mod prelude;
-pub mod render;
 mod requests;
 mod reservation;
 mod room;

@@ -3,6 +3,7 @@
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 
+pub(crate) use baton_render::{self as render, outcome};
 pub(crate) use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode, ModelCall, Suspension};
 pub(crate) use baton_types::config::{Agent, Approver, Catalog, Configs, Tool};
 pub(crate) use baton_types::document::{DocumentRef, DocumentVersion, Documents, Write};

@@ -9,10 +9,10 @@ use baton_types::path::DocumentPath;
 
 use crate::agent;
 use crate::prelude::*;
-use crate::render::SUMMARY_FRAME_TOKENS;
 use crate::requests::Requests;
+use baton_render::SUMMARY_FRAME_TOKENS;
 
-/// One task of a run. Its conversation is in [`crate::render::Transcript`].
+/// One task of a run. Its conversation is in [`baton_render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// Its id.
@@ -141,7 +141,7 @@ impl Task {
             return 0;
         }
         let described = self.extras.iter().flat_map(|extras| &extras.described);
-        described.filter_map(|id| agent.tools.get(id)).map(|tool| crate::render::definition_tokens(tool)).sum()
+        described.filter_map(|id| agent.tools.get(id)).map(|tool| baton_render::definition_tokens(tool)).sum()
     }
 
     /// Whether it has not ended.

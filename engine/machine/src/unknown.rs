@@ -121,16 +121,3 @@ pub(super) fn note(run: &mut Run, task: TaskIndex, entry: &CallFinished) {
         run.graph[holder].extras.get_or_insert_default().unknown.push(unknown);
     }
 }
-
-/// Returns the result of a call that took effect and whose output is lost, with `note` in its error. Its status prevents a repetition.
-pub(super) fn without_output(note: &str) -> CallResult {
-    let message = format!("the call was interrupted; it took effect, and it is not repeated ({note})");
-    CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
-}
-
-/// Returns the result of a call whose effect is not known.
-pub(super) fn unknown_outcome(note: Option<&str>) -> CallResult {
-    let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
-    let message = format!("the call was interrupted; it is unknown whether it took effect, so it is not repeated{note}");
-    CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
-}

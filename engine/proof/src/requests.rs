@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_machine::Run;
-use baton_machine::render::{Transcript, TranscriptStart};
+use baton_render::{Transcript, TranscriptStart};
 use baton_types::config::{Agent, Configs};
 use baton_types::document::DocumentRef;
 use baton_types::entry::{Entry, Holder, Recorded, TaskCreated};

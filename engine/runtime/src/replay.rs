@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use baton_machine::Run;
-use baton_machine::render::Transcript;
+use baton_render::Transcript;
 use baton_types::entry::{Entry, Recorded};
 use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::model::ModelRequest;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use baton_config::TemplateError;
 use baton_machine::Run;
-use baton_machine::render::{Transcript, TranscriptStart};
+use baton_render::{Transcript, TranscriptStart};
 use baton_store::{Store, StoreError};
 use baton_tool::BoxFuture;
 use baton_types::config::{Agent, Configs};

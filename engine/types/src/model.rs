@@ -15,7 +15,7 @@ pub use crate::usage::Usage;
 
 /// One request to a model: everything a provider's codec needs.
 ///
-/// Built by [`baton_machine::render::Transcript::request`]. Parts name document contents by hash; the shell resolves them.
+/// Built by [`baton_render::Transcript::request`]. Parts name document contents by hash; the shell resolves them.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
     /// The asking task; never part of the rendered text.

@@ -10,10 +10,11 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 23] = [
+const CRATES: [&str; 24] = [
     "engine/types",
     "engine/breadcrumb",
     "engine/machine",
+    "engine/render",
     "engine/schema",
     "engine/template",
     "engine/config",

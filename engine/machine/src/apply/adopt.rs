@@ -4,7 +4,7 @@ use baton_types::entry::Adoption;
 
 use super::calls::unsuspend;
 use crate::prelude::*;
-use crate::{Shared, agent, limits_under, render};
+use crate::{Shared, agent, limits_under};
 
 /// Pins the run to the adopted configs, and updates the state that was derived from the configs before.
 pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {

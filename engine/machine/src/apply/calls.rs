@@ -2,16 +2,16 @@
 
 use std::num::NonZeroU64;
 
+use baton_render::Judgement;
 use baton_types::entry::CallApproved;
 
 use super::known;
 use super::tasks::enter;
-use crate::acceptance::Judgement;
 use crate::approved_class::{ApprovedClass, tool_hash};
 use crate::calls::Attempts;
 use crate::prelude::*;
 use crate::task::{Fresh, FreshContent, Streak};
-use crate::{agent, limits_under, render, unknown};
+use crate::{agent, limits_under, unknown};
 
 pub(super) fn call_made(run: &mut Run, at: Timestamp, entry: &CallMade) {
     let configs = Arc::clone(run.configs());

@@ -10,7 +10,7 @@ use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
 use crate::task::{AcceptanceFacts, Extras, Fresh, FreshContent, Held, OWN_REQUEST, Received, TaskDocuments};
-use crate::{agent, limits_under, render};
+use crate::{agent, limits_under};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     let mut task = Task {

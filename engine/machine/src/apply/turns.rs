@@ -5,10 +5,10 @@ use baton_types::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, Mod
 use super::calls::{follow_calls, open_calls};
 use super::known;
 use super::tasks::enter;
+use crate::agent;
 use crate::phase::{Request, Wait};
 use crate::prelude::*;
 use crate::task::{ContextMark, Held, KEPT_TURNS};
-use crate::{agent, render};
 
 pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequested) {
     let purpose = match &entry.notice {

@@ -13,9 +13,9 @@ use baton_types::entry::{Bundle, KeptResult, ModelRequested};
 use baton_types::estimate::text_tokens;
 
 use crate::prelude::*;
-use crate::render::{BUNDLE_TOKENS, is_long, output_tokens, record_tokens};
 use crate::task::{Fresh, FreshContent, Held, OWN_REQUEST};
 use crate::{bounded, limits_under};
+use baton_render::{BUNDLE_TOKENS, is_long, output_tokens, record_tokens};
 
 /// Number of bytes of a kept output from which its summary is made.
 const SUMMARY_BYTES: usize = 1_000;

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 
 use baton_types::config::Named;
 
-use super::describe::describe;
 use crate::prelude::*;
 use crate::requests::AnsweredRequest;
 use crate::room::{check_below, limit_error};
@@ -53,7 +52,7 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
 /// Returns the result of a call without code: the definitions of tools that it asks for, or a receipt.
 fn logged(draft: &Draft<'_>, call: CallAt, tool: &Tool) -> Result<CallResult, CallError> {
     if tool.describes_tools {
-        return describe(draft.agent(call.task), tool, &draft.call(call).asked.input);
+        return baton_render::describe(draft.agent(call.task), tool, &draft.call(call).asked.input);
     }
     Ok(CallResult::success(json!({"logged": true})))
 }

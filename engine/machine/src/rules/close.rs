@@ -3,11 +3,11 @@
 //! A handoff takes effect if it is the only handoff of its turn, no other call of the turn blocks, and every other call
 //! succeeded. Otherwise it is refused with the reason. It delivers the versions of documents that its task knows.
 
+use baton_render::request;
 use baton_types::config::TaskAction;
 
 use crate::acceptance::Acceptance;
 use crate::answer_in;
-use crate::create::further_fields;
 use crate::prelude::*;
 
 /// Hands off, or refuses the handoff with the reason.
@@ -110,7 +110,7 @@ fn handed_off(draft: &Draft<'_>, call: CallAt, input: &Value) -> Json {
         let answer = schema.as_ref().ok().and_then(|schema| answer_in(schema, result).ok());
         return Json::from(answer.unwrap_or(result));
     }
-    let mut further = further_fields(input, &["result", "documents"]);
+    let mut further = request::further_fields(input, &["result", "documents"]);
     // A promised schema holds for the whole result.
     if further.is_empty() || draft.agent(call.task).result_schema.is_some() {
         return Json::from(result);

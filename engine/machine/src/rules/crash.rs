@@ -6,7 +6,6 @@
 
 use crate::changed_since;
 use crate::prelude::*;
-use crate::unknown::unknown_outcome;
 
 /// Number of owners that may die without a turn or a call ending before a run is quarantined.
 const MOST_DEATHS: u32 = 3;
@@ -75,7 +74,7 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
     // The others end with the code that made them. Calls that they made are behind them, and are first here.
     let in_doubt = lost.into_iter().rev().filter(|call| draft.tool(*call).effect.acts_each_time());
     let steps: Vec<_> = in_doubt
-        .map(|call| Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None })
+        .map(|call| Step::Deliver { call, result: outcome::unknown(None).into(), envelope: None })
         .chain(resumed.into_iter().map(|call| Step::Resume { call, recovery }))
         .collect();
     draft.steps.extend(steps);

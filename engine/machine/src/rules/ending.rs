@@ -6,7 +6,6 @@
 use baton_types::entry::{SubtreeClosed, TaskEnded, TaskReported};
 
 use crate::prelude::*;
-use crate::unknown::unknown_outcome;
 
 /// Ends `task`. Everything below it is closed first. Then its caller's call gets the result, which may end the caller's turn.
 pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
@@ -114,7 +113,7 @@ fn close_unknown(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
         let call = CallAt { task, index };
         let (is_doubted, error) = (draft.call(call).stage == CallStage::Doubt, CallError::new(ErrorCode::Cancelled, reason));
         let stopped = || draft.stopped(call, error);
-        let result = if is_doubted { unknown_outcome(Some(reason)).into() } else { stopped() };
+        let result = if is_doubted { outcome::unknown(Some(reason)).into() } else { stopped() };
         if result.status == CallStatus::UnknownOutcome {
             draft.finish(call, result, None);
         }
@@ -130,7 +129,7 @@ fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
         match draft.call(call).stage {
             CallStage::Refused | CallStage::Finished(_) => {}
             CallStage::Waiting | CallStage::Approval => draft.refuse(call, error),
-            CallStage::Doubt => draft.finish(call, unknown_outcome(Some(reason)), None),
+            CallStage::Doubt => draft.finish(call, outcome::unknown(Some(reason)), None),
             CallStage::Running { .. } | CallStage::Suspended => {
                 let result = draft.stopped(call, error);
                 draft.finish(call, result, None);

@@ -3,7 +3,7 @@
 //!
 //! | file | rule |
 //! | --- | --- |
-//! | `arrive`, `start`, `act`, `close`, `end`, `text`, `after` | the rules of one turn; rule *route* is in `render/receipt.rs` |
+//! | `arrive`, `start`, `act`, `close`, `end`, `text`, `after` | the rules of one turn |
 //! | `answer` | a model answers, fails or waits |
 //! | `ending` | one end: whatever ends a task gives its caller exactly one result |
 //! | `writes` | a function returns; new versions and long outputs |
@@ -27,7 +27,6 @@ pub(super) mod background;
 pub(super) mod close;
 pub(super) mod code;
 pub(super) mod crash;
-mod describe;
 pub(super) mod end;
 pub(super) mod ending;
 pub(super) mod inner;

@@ -14,16 +14,12 @@
 //! has `"on_unknown_outcome": "ask"`, the master is asked before the agent gets a result. The answer is the call's one
 //! result. Without an answer the result is `unknown_outcome`, as it is without the question.
 
+use baton_render::{acceptance, approval, request};
 use baton_types::config::{MasterRule, OnUnknownOutcome};
 use baton_types::entry::{CallApproved, QuestionOpened};
 
-use crate::create;
-use crate::create::{Answerer, question_text};
+use crate::create::{self, Answerer};
 use crate::prelude::*;
-use crate::unknown::{unknown_outcome, without_output};
-
-/// Maximum number of characters of an input that a question about its call shows.
-const INPUT_SHOWN: usize = 10_000;
 
 /// Creates the task of an agent's question.
 pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<DocumentRef>) {
@@ -36,10 +32,10 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
         tool: Some(tool.id.to_string()),
         answer_schema: input.get("answer_schema").map_or_else(Json::null, Json::from),
         deadline: deadline.map(|duration| draft.at.plus(duration)),
-        ..create::question(asker, task, by, question_text(&input), documents)
+        ..create::question(asker, task, by, request::question(&input), documents)
     };
     draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
-    open_question(draft, created, draft.id(call.task), on_deadline(&input));
+    open_question(draft, created, draft.id(call.task), request::on_deadline(&input));
 }
 
 /// Creates the question of `call`, by which the engine asks an agent whether a result is accepted. The question has its own
@@ -49,20 +45,7 @@ pub(crate) fn ask_acceptor(draft: &mut Draft<'_>, call: CallAt) {
     let agent = tool.agent.as_ref().expect("the tool of an acceptor that is an agent delegates to it");
     let acceptor = crate::agent(draft.run.configs(), agent);
     let input = &open.asked.input;
-    let request = format!(
-        "Do you accept this result? It takes effect only if you do. If you refuse it, your reason goes to the agent that gave it.\n\n\
-         The request, the result and the documents of the result, as JSON:\n{}",
-        input.text()
-    );
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "accepted": {"type": "boolean", "description": "Whether the result is accepted."},
-            "reason": {"type": "string", "description": "The reason. After a refusal, the part that must change."}
-        },
-        "required": ["accepted", "reason"],
-        "additionalProperties": false
-    });
+    let text = acceptance::question(input);
     let by = Answerer {
         holder: Holder::Agent(agent.clone()),
         answers_for: None,
@@ -75,9 +58,9 @@ pub(crate) fn ask_acceptor(draft: &mut Draft<'_>, call: CallAt) {
     let seconds = tool.limits.deadline_seconds.or(acceptor.limits.deadline_seconds);
     let created = TaskCreated {
         tool: Some(tool.id.to_string()),
-        answer_schema: Json::from(schema),
+        answer_schema: text.answer_schema.into(),
         deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
-        ..create::question(asker, open.id.created_task(), by, request, documents)
+        ..create::question(asker, open.id.created_task(), by, text.request, documents)
     };
     draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
     open_question(draft, created, draft.id(call.task), OnDeadline::Fail);
@@ -88,24 +71,6 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
     let NeededApproval { call, approver, documents, creating } = approval;
     let (tool, open) = (draft.tool(call), draft.call(call));
     let input = &open.asked.input;
-    let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
-    let configuration = tool.configuration.as_ref();
-    let with = configuration.map(|configuration| format!(" with the configuration {}", configuration.id)).unwrap_or_default();
-    let request = format!(
-        "May I call {}{title}{with}? It begins only once you approve it.\n\n{}\n\nIts input:\n{}",
-        tool.id,
-        tool.description,
-        shown(input)
-    );
-    let mut schema = json!({
-        "type": "object",
-        "properties": {
-            "approved": {"type": "boolean", "description": "Whether the call may begin."},
-            "reason": {"type": "string", "description": "The reason, for the agent that wants to make the call."}
-        },
-        "required": ["approved"],
-        "additionalProperties": false
-    });
     let by = match approver {
         Approver::Person => Answerer::PERSON,
         Approver::Master => {
@@ -115,39 +80,25 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
     };
     // A handoff is the agent's own word, and an acceptor judges exactly the result.
     let is_fixed = tool.tool_type.behavior().then == Then::Stop || open.is_acceptance();
-    if by.holder == Holder::Person && !is_fixed {
-        if let Some(class) = draft.run.class_of(&tool, input).cloned() {
-            let (task, id, call_hash) = (draft.id(call.task), open.id.clone(), tool.call_hash(input));
-            let approved = CallApproved {
-                task,
-                call: id,
-                tool: tool.id.clone(),
-                call_hash,
-                input: None,
-                class: Vec::new(),
-                by_class: Some(class),
-            };
-            draft.push(Entry::CallApproved(approved));
-            return draft.then(Step::Advance(call.task));
-        }
-        schema["properties"]["input"] =
-            json!({"type": "object", "description": "The input with which the call is approved, in place of that of the agent."});
-        schema["properties"]["class"] = json!({
-            "type": "array",
-            "description": "Conditions on inputs. Later calls of this tool that meet all of them are approved, too, until the run ends.",
-            "items": {
-                "type": "object",
-                "properties": {"pointer": {"type": "string"}, "equals": {}, "prefix": {"type": "string"}},
-                "required": ["pointer"],
-                "additionalProperties": false
-            },
-            "minItems": 1
-        });
+    let may_change = by.holder == Holder::Person && !is_fixed;
+    if may_change && let Some(class) = draft.run.class_of(&tool, input).cloned() {
+        let approved = CallApproved {
+            task: draft.id(call.task),
+            call: open.id.clone(),
+            tool: tool.id.clone(),
+            call_hash: tool.call_hash(input),
+            input: None,
+            class: Vec::new(),
+            by_class: Some(class),
+        };
+        draft.push(Entry::CallApproved(approved));
+        return draft.then(Step::Advance(call.task));
     }
+    let text = approval::question(&tool, input, may_change);
     let question = TaskCreated {
         concern: Some(Concern::Approval { call_hash: tool.call_hash(input) }),
-        answer_schema: Json::from(schema),
-        ..create::question(draft.task(call.task), open.id.approval(open.approvals() + 1), by, request, documents)
+        answer_schema: text.answer_schema.into(),
+        ..create::question(draft.task(call.task), open.id.approval(open.approvals() + 1), by, text.request, documents)
     };
     if let Err(error) = ask_about_call(draft, call, question, creating) {
         draft.refuse(call, error);
@@ -158,31 +109,16 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
 /// Handles a crash during `call`, which is never run again: its master is asked, or its result is `unknown_outcome`.
 pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) {
     let (tool, open) = (draft.tool(call), draft.call(call));
-    let request = format!(
-        "A crash interrupted a call of {}. Whether it took effect is not known, and it is not repeated. What became of it?\n\n{}\n\nIts input:\n{}",
-        tool.id,
-        tool.description,
-        shown(&open.asked.input)
-    );
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "outcome": {"enum": ["done", "not_done", "unknown"], "description": "Whether it took effect."},
-            "output": output_schema(&tool),
-            "note": {"type": "string", "description": "What else the caller should know."}
-        },
-        "required": ["outcome"],
-        "additionalProperties": false
-    });
+    let text = outcome::question(&tool, &open.asked.input);
     let by = draft.run.master_of(call.task);
     let question = TaskCreated {
         concern: Some(Concern::Outcome),
-        answer_schema: Json::from(schema),
-        ..create::question(draft.task(call.task), open.id.outcome(), by, request, Vec::new())
+        answer_schema: text.answer_schema.into(),
+        ..create::question(draft.task(call.task), open.id.outcome(), by, text.request, Vec::new())
     };
     let is_asked = tool.on_unknown_outcome == OnUnknownOutcome::Ask && ask_about_call(draft, call, question, 0).is_ok();
     if !is_asked {
-        draft.then(Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None });
+        draft.then(Step::Deliver { call, result: outcome::unknown(None).into(), envelope: None });
     }
 }
 
@@ -228,7 +164,7 @@ pub(crate) fn decide_approval(
     }
     let asked = &open.asked;
     let denied = |message: String| CallError::new(ErrorCode::Denied, message);
-    match (draft.run.configs.tool_of(draft.task(call.task).agent(), asked), verdict(result)) {
+    match (draft.run.configs.tool_of(draft.task(call.task).agent(), asked), approval::verdict(result)) {
         (None, _) => {
             let error = denied(format!("tool {} no longer exists", asked.shown_name()));
             draft.refuse(call, error);
@@ -274,23 +210,7 @@ pub(crate) fn take_outcome(draft: &mut Draft<'_>, call: CallAt, result: &CallRes
     if draft.call(call).stage != CallStage::Doubt {
         return;
     }
-    let told = if result.status == CallStatus::Success { result.output.value() } else { Value::Null };
-    let note = told.get("note").and_then(Value::as_str);
-    let result = match told.get("outcome").and_then(Value::as_str) {
-        Some("done") => {
-            let lost = note.unwrap_or("the call took effect before a crash; its output is lost");
-            let output = told.get("output").cloned().unwrap_or_else(|| json!({"outcome": "done", "note": lost}));
-            // Code that reads the output relies on its schema.
-            let has_form = draft.tool(call).output.as_ref().is_none_or(|schema| schema.check(&output).is_ok());
-            if has_form { CallResult::success(output) } else { without_output(lost) }
-        }
-        Some("not_done") => {
-            let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-            let message = format!("a crash interrupted the call before it took effect{note}");
-            CallResult::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, message))
-        }
-        _ => unknown_outcome(note),
-    };
+    let result = outcome::result(&draft.tool(call), result);
     draft.then(Step::Deliver { call, result: result.into(), envelope: None });
 }
 
@@ -328,43 +248,4 @@ pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) {
     };
     draft.close_question(task, &question, how);
     open_question(draft, created, question.asker.clone(), OnDeadline::Fail);
-}
-
-/// Checks that an ended question approves its call. The error is the reason why it does not.
-fn verdict(result: &CallResult) -> Result<(), String> {
-    if result.status != CallStatus::Success {
-        return Err(format!("no decision was made: {}", result.reason()));
-    }
-    let answer = result.output.value();
-    match (answer.get("approved"), answer.get("reason").and_then(Value::as_str)) {
-        (Some(Value::Bool(true)), _) => Ok(()),
-        (_, Some(reason)) if !reason.trim().is_empty() => Err(reason.to_owned()),
-        _ => Err("no reason was given".to_owned()),
-    }
-}
-
-/// Returns an input as a question shows it: the whole text, or its first [`INPUT_SHOWN`] characters.
-fn shown(input: &Json) -> String {
-    let text = input.text();
-    match text.char_indices().nth(INPUT_SHOWN) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}… ({} bytes in all; the timeline has the rest)", &text[..end], text.len()),
-    }
-}
-
-/// Returns the schema of the `output` in an answer about an outcome. It is the tool's own schema, unless that refers to parts
-/// of itself, which would be parts of another schema here.
-fn output_schema(tool: &Tool) -> Value {
-    let own = tool.output.as_ref().map(|schema| schema.json().value());
-    own.filter(|schema| !schema.to_string().contains("\"$")).unwrap_or_else(|| json!({}))
-}
-
-/// Returns the asker's policy for a missed deadline.
-fn on_deadline(input: &Value) -> OnDeadline {
-    let default = input.get("default_answer").filter(|value| !value.is_null());
-    match (input.get("on_deadline").and_then(Value::as_str), default) {
-        (Some("escalate"), _) => OnDeadline::Escalate,
-        (Some("default") | None, Some(default)) => OnDeadline::Default(Json::from(default)),
-        _ => OnDeadline::Fail,
-    }
 }

@@ -8,8 +8,8 @@ use baton_types::config::Summary;
 use baton_types::entry::Compacted;
 
 use crate::prelude::*;
-use crate::render::summary_tokens;
 use crate::task::Plan;
+use baton_render::summary_tokens;
 
 /// Tokens (≈) of the request for a summary.
 const ASKING_TOKENS: u64 = 128;

@@ -1,6 +1,6 @@
 //! Calls that a person approves with another input.
 
-use baton_machine::render::{Transcript, TranscriptStart};
+use baton_render::{Transcript, TranscriptStart};
 use baton_types::call::CallStatus;
 use baton_types::config::{Approver, EffectClass};
 use baton_types::entry::{CallApproved, Entry, InputChange, Notice, Recorded};

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use baton_machine::render::{Transcript, TranscriptStart};
+use baton_render::{Transcript, TranscriptStart};
 use baton_tool::measure::measure;
 use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::document::{Content, DocumentVersion};

@@ -17,11 +17,11 @@ use baton_types::message::{Message, Part, RepeatHint, Role, part_bytes, write_ha
 use baton_types::model::{ModelRequest, Offer, SystemPrompt};
 use baton_types::principal::Principal;
 
-use super::digest::digest;
-use super::left_out::LeftOut;
-use super::receipt::{goes_to_user, receipt};
-use super::weight::shortened;
 use crate::acceptance::Judgement;
+use crate::digest::digest;
+use crate::left_out::LeftOut;
+use crate::receipt::{goes_to_user, receipt};
+use crate::weight::shortened;
 
 /// Beginning of a conversation.
 #[derive(Debug)]
@@ -530,7 +530,7 @@ fn repeat_hint(entry: &CallFinished) -> Option<RepeatHint> {
 }
 
 /// Returns the notice for an agent whose call `asked` was approved with another input.
-pub(crate) fn input_changed(asked: &ModelCall, approved: &Json) -> Notice {
+pub fn input_changed(asked: &ModelCall, approved: &Json) -> Notice {
     let (tool, asked, approved) = (asked.shown_name().to_owned(), asked.input.clone(), approved.clone());
     Notice::InputChanged(Box::new(InputChange { tool, asked, approved }))
 }

@@ -10,7 +10,7 @@ use baton_types::entry::Notice;
 use baton_types::estimate::text_bytes;
 use baton_types::message::{Message, Part};
 
-use super::weight::SUMMARY_FRAME_TOKENS;
+use crate::weight::SUMMARY_FRAME_TOKENS;
 
 /// First line if earlier lines had no room.
 const LEFT_OUT: &str = "(earlier lines are left out)";
@@ -27,7 +27,7 @@ const CALL_BYTES: usize = 160;
 
 /// Returns the digest of the turns in `older`, of at most `tokens` tokens (≈). It begins with the lines of the summary that
 /// `opening` may have.
-pub(super) fn digest(opening: &Message, older: &[&Arc<Message>], tokens: u64) -> String {
+pub(crate) fn digest(opening: &Message, older: &[&Arc<Message>], tokens: u64) -> String {
     let before = opening.parts.iter().filter_map(|part| match part {
         Part::Summary { text, .. } => Some(text.lines().map(str::to_owned)),
         _ => None,

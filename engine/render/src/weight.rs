@@ -17,10 +17,10 @@ const LONG_TOKENS: u64 = 2 * KEPT_TOKENS;
 
 /// Results of at most so many tokens (≈) beyond their frame are never left out. An answer is a quarter of the window at most,
 /// and a call takes about as much of it as such a result takes of the next request.
-pub(crate) const SHORT_TOKENS: u64 = 32;
+pub const SHORT_TOKENS: u64 = 32;
 
 /// Tokens (≈) of the record of a document that holds results and records.
-pub(crate) const BUNDLE_TOKENS: u64 = 128;
+pub const BUNDLE_TOKENS: u64 = 128;
 
 /// Maximum number of answers on an agent's behalf that a result lists. The newest are kept.
 const MAX_SAID: usize = 16;
@@ -29,14 +29,14 @@ const MAX_SAID: usize = 16;
 const MAX_SAID_BYTES: usize = 500;
 
 /// Tokens (≈) of a notice about what is left of the limits.
-pub(crate) const LIMITS_TOKENS: u64 = 64;
+pub const LIMITS_TOKENS: u64 = 64;
 
 /// Tokens (≈) of the text around a summary.
-pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
+pub const SUMMARY_FRAME_TOKENS: u64 = 48;
 
 /// Returns the tokens of an agent's prompt and of what its model knows of its tools at first. The notice about limits at the end of the
 /// next request is included.
-pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
+pub fn prompt_tokens(agent: &Agent) -> u64 {
     let bytes = |tool: &Tool| match agent.catalog {
         Catalog::Discover if !tool.is_known_at_once() => tool.catalog_line().len(),
         Catalog::Full | Catalog::Discover | Catalog::Prompt => definition_bytes(tool),
@@ -52,7 +52,7 @@ pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
 }
 
 /// Returns the tokens of a tool's definition.
-pub(crate) fn definition_tokens(tool: &Tool) -> u64 {
+pub fn definition_tokens(tool: &Tool) -> u64 {
     text_tokens(definition_bytes(tool) as u64)
 }
 
@@ -62,7 +62,7 @@ fn definition_bytes(tool: &Tool) -> usize {
 }
 
 /// Returns the tokens of a task's request, with the records of its documents.
-pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents) -> u64 {
+pub fn created_tokens(entry: &TaskCreated, documents: &Documents) -> u64 {
     let schema = if entry.answer_schema.is_null() { 0 } else { entry.answer_schema.text().len() };
     let failure = entry.last_failure.as_ref().map_or(0, String::len);
     text_tokens((entry.request.len() + failure + schema) as u64 + FRAME_BYTES)
@@ -70,40 +70,40 @@ pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents) -> u64 
 }
 
 /// Returns the tokens of a request that a call's input makes.
-pub(crate) fn input_tokens(input: &Json) -> u64 {
+pub fn input_tokens(input: &Json) -> u64 {
     text_tokens(input.text().len() as u64 + FRAME_BYTES)
 }
 
 /// Returns the tokens of a model's answer.
-pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
+pub fn answered_tokens(entry: &ModelAnswered) -> u64 {
     let calls: u64 = entry.calls.iter().map(|call| (call.tool.len() + call.input.text().len()) as u64 + FRAME_BYTES).sum();
     let items = if entry.items.is_null() { 0 } else { entry.items.text().len() };
     text_tokens((entry.text.len() + items) as u64 + calls)
 }
 
 /// Returns the tokens of a person's steering message.
-pub(crate) fn steer_tokens(text: &str) -> u64 {
+pub fn steer_tokens(text: &str) -> u64 {
     text_tokens(text.len() as u64 + FRAME_BYTES)
 }
 
 /// Returns the tokens of a notice.
-pub(crate) fn notice_tokens(notice: &Notice) -> u64 {
+pub fn notice_tokens(notice: &Notice) -> u64 {
     text_tokens(notice.text().len() as u64 + FRAME_BYTES)
 }
 
 /// Returns the tokens of a summary that a model wrote.
-pub(crate) fn summary_tokens(text: &str) -> u64 {
+pub fn summary_tokens(text: &str) -> u64 {
     text_tokens(text.len() as u64) + SUMMARY_FRAME_TOKENS
 }
 
 /// Returns the tokens of an error result.
-pub(crate) fn error_tokens(error: &CallError) -> u64 {
+pub fn error_tokens(error: &CallError) -> u64 {
     text_tokens((error.message.len() + error.detail.text().len()) as u64 + FRAME_BYTES)
 }
 
 /// Returns the tokens of a result without the content that a request may leave out: a long output, the contents of documents
 /// and the changes after a conflict.
-pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 {
+pub fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 {
     text_tokens(FRAME_BYTES)
         + body_tokens(entry)
         + entry.result.documents.iter().map(|reference| record_tokens(reference, documents)).sum::<u64>()
@@ -111,12 +111,12 @@ pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 
 }
 
 /// Returns the tokens of [`result_tokens`] that are neither the frame of the result nor records of documents.
-pub(crate) fn body_tokens(entry: &CallFinished) -> u64 {
+pub fn body_tokens(entry: &CallFinished) -> u64 {
     outcome_tokens(&entry.result, &entry.said)
 }
 
 /// Returns the tokens of a result and of the answers on the agent's behalf, without documents.
-pub(crate) fn outcome_tokens(result: &CallResult, said: &[Said]) -> u64 {
+pub fn outcome_tokens(result: &CallResult, said: &[Said]) -> u64 {
     let output = if is_long(result) { KEPT_TOKENS } else { text_tokens(result.output.text().len() as u64) };
     let said = if said.is_empty() {
         0
@@ -128,7 +128,7 @@ pub(crate) fn outcome_tokens(result: &CallResult, said: &[Said]) -> u64 {
 }
 
 /// Returns the tokens of the result of a background task, without the content that a request may leave out.
-pub(crate) fn reported_tokens(entry: &TaskReported, documents: &Documents) -> u64 {
+pub fn reported_tokens(entry: &TaskReported, documents: &Documents) -> u64 {
     // The block also has the ids of the task and of its tool, and a note.
     text_tokens(2 * FRAME_BYTES)
         + outcome_tokens(&entry.result, &entry.said)
@@ -136,7 +136,7 @@ pub(crate) fn reported_tokens(entry: &TaskReported, documents: &Documents) -> u6
 }
 
 /// Returns the newest of the questions and answers on an agent's behalf, with long texts cut. The timeline has all of them.
-pub(super) fn shortened(said: &[Said]) -> Vec<Said> {
+pub(crate) fn shortened(said: &[Said]) -> Vec<Said> {
     let newest = &said[said.len().saturating_sub(MAX_SAID)..];
     let cut = |text: &str| {
         let end = text.floor_char_boundary(MAX_SAID_BYTES);
@@ -151,17 +151,17 @@ pub(super) fn shortened(said: &[Said]) -> Vec<Said> {
 }
 
 /// Whether the output of `result` may be kept as a document where a request has no room for it.
-pub(crate) fn is_long(result: &CallResult) -> bool {
+pub fn is_long(result: &CallResult) -> bool {
     matches!(&result.output, CallOutput::Inline(output) if text_tokens(output.text().len() as u64) > LONG_TOKENS)
 }
 
 /// Returns the tokens that the output of `result` takes in addition to the record of a document that could hold it.
-pub(crate) fn output_tokens(result: &CallResult) -> u64 {
+pub fn output_tokens(result: &CallResult) -> u64 {
     text_tokens(result.output.text().len() as u64).saturating_sub(KEPT_TOKENS)
 }
 
 /// Returns the tokens of the record of a document.
-pub(crate) fn record_tokens(reference: &DocumentRef, documents: &Documents) -> u64 {
+pub fn record_tokens(reference: &DocumentRef, documents: &Documents) -> u64 {
     documents
         .version(reference)
         .map_or(0, |version| text_tokens((version.path.as_str().len() + version.content.summary.len()) as u64 + FRAME_BYTES))

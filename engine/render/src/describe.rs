@@ -3,10 +3,13 @@
 //! In native invocation, the described tools are offered from the next request on, so the result only has their names. In
 //! universal invocation, the result is the only place where the model reads the definitions.
 
-use crate::prelude::*;
+use baton_types::call::{CallError, CallResult, ErrorCode};
+use baton_types::config::{Agent, Tool};
+use baton_types::json::Json;
+use serde_json::{Value, json};
 
 /// Returns the result of a call that describes tools of `agent`. Fails if it names none of them.
-pub(super) fn describe(agent: &Agent, tool: &Tool, input: &Json) -> Result<CallResult, CallError> {
+pub fn describe(agent: &Agent, tool: &Tool, input: &Json) -> Result<CallResult, CallError> {
     let (known, unknown) = tool.described(agent, input);
     if known.is_empty() {
         let granted: Vec<&str> = agent.tools.values().map(|tool| tool.definition.shown_name()).collect();

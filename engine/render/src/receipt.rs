@@ -11,12 +11,12 @@ use baton_types::tool_type::{Then, ToolType};
 use serde_json::json;
 
 /// Whether the result of a call goes to the user.
-pub(crate) fn goes_to_user(asked: &ModelCall, tool_type: ToolType) -> bool {
+pub fn goes_to_user(asked: &ModelCall, tool_type: ToolType) -> bool {
     asked.return_to_llm == Some(false) && tool_type.behavior().then != Then::Stop
 }
 
 /// Returns `entry` as its agent sees it: the status, an error if there is one, and a receipt in place of output and documents.
-pub(crate) fn receipt(entry: &CallFinished) -> CallFinished {
+pub fn receipt(entry: &CallFinished) -> CallFinished {
     let documents: Vec<String> = entry.result.documents.iter().map(ToString::to_string).collect();
     let mut receipt = json!({"sent_to_user": true});
     if !documents.is_empty() {

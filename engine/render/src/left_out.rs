@@ -10,19 +10,19 @@ use baton_types::id::CallId;
 use baton_types::message::Part;
 
 /// The new content for which a request has no room.
-pub(super) struct LeftOut<'a> {
-    pub(super) pointers: HashSet<&'a DocumentRef>,
-    pub(super) conflicts: HashSet<&'a DocumentRef>,
+pub(crate) struct LeftOut<'a> {
+    pub(crate) pointers: HashSet<&'a DocumentRef>,
+    pub(crate) conflicts: HashSet<&'a DocumentRef>,
     /// Calls whose results another document holds.
     results: HashSet<&'a CallId>,
     /// Documents whose records another document holds.
-    pub(super) documents: HashSet<&'a DocumentRef>,
+    pub(crate) documents: HashSet<&'a DocumentRef>,
     /// Results whose outputs documents hold.
     kept: &'a [KeptResult],
 }
 
 impl<'a> LeftOut<'a> {
-    pub(super) fn of(requested: &'a ModelRequested) -> Self {
+    pub(crate) fn of(requested: &'a ModelRequested) -> Self {
         let bundle = requested.bundle.as_deref();
         Self {
             pointers: requested.pointers.iter().collect(),
@@ -34,7 +34,7 @@ impl<'a> LeftOut<'a> {
     }
 
     /// Removes from the part of a result what the request leaves out.
-    pub(super) fn shorten(&self, part: &mut Part) {
+    pub(crate) fn shorten(&self, part: &mut Part) {
         let (call, result, said, hint) = match part {
             Part::Result { call, result: Some(result), said, hint, .. } => (call, result, said, Some(hint)),
             Part::TaskResult { call, result, said, .. } => (call, result, said, None),
