@@ -412,5 +412,5 @@ pub(crate) fn one_of(known: &[&str]) -> String {
 /// Returns at most the first 60 characters of `text`, with a mark if it was cut.
 pub(crate) fn shorten(text: &str) -> String {
     const SHOWN: usize = 60;
-    if text.chars().count() <= SHOWN { text.to_owned() } else { text.chars().take(SHOWN).chain(['…']).collect() }
+    baton_types::text::shortened(text, SHOWN)
 }

@@ -3,7 +3,6 @@
 use baton_render::Judgement;
 use baton_types::config::Accept;
 
-use crate::add_detail;
 use crate::agent;
 use crate::prelude::*;
 use crate::task::AcceptanceFacts;
@@ -70,7 +69,7 @@ impl Run {
     /// Notes in the partial result of `task` that it was not accepted, if its delegation asks for acceptance.
     pub(crate) fn note_not_accepted(&self, task: TaskIndex, result: &mut CallResult) {
         if self.graph[task].extras.as_ref().is_some_and(|extras| extras.acceptance.is_some()) {
-            add_detail(result, "accepted", false.into());
+            result.add_detail("accepted", false.into());
         }
     }
 

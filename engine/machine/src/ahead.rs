@@ -3,7 +3,6 @@
 use crate::calls::OpenCalls;
 use crate::limits_under;
 use crate::prelude::*;
-use crate::room::limit_error;
 
 /// The least that calls take: the calls, the tasks that they create, and the first request of each task. Answers and further
 /// turns are not known beforehand and are not included.
@@ -90,7 +89,7 @@ impl Run {
 fn check(limit: LimitKind, used: u64, needed: u64, allowed: Option<u64>, shown: impl Fn(u64) -> Value) -> Result<(), CallError> {
     let Some(allowed) = allowed.filter(|allowed| used.saturating_add(needed) > *allowed) else { return Ok(()) };
     let (allowed, used, needed) = (shown(allowed), shown(used), shown(needed));
-    let mut error = limit_error(limit, allowed.clone());
+    let mut error = limit.error(allowed.clone());
     error.message = format!("{limit} leaves no room: {allowed} allowed, {used} used, and these calls need {needed} or more");
     Err(error.with_detail(json!({"limit": limit, "allowed": allowed, "used": used, "needed": needed})))
 }

@@ -3,7 +3,7 @@
 use baton_types::config::OnFailure;
 
 use crate::prelude::*;
-use crate::{add_detail, bounded, limits_under};
+use crate::{bounded, limits_under};
 
 /// Maximum number of failed attempts that a result lists. The newest are kept.
 const ATTEMPTS_LISTED: usize = 5;
@@ -49,7 +49,7 @@ impl OpenCall {
         });
         let newest: Vec<Value> = newest.collect();
         let mut result = CallResult::clone(&result);
-        add_detail(&mut result, "failed_attempts", json!({"count": failed.len(), "newest": newest}));
+        result.add_detail("failed_attempts", json!({"count": failed.len(), "newest": newest}));
         Arc::new(result)
     }
 }

@@ -45,11 +45,8 @@ pub use calls::{Attempts, CallDetails, CallStage, Counts, Finish, OpenAsk, OpenC
 pub use graph::{TaskGraph, TaskIndex};
 pub use phase::{Next, Phase, Purpose, Request, Wait};
 pub use reservation::{Counted, Reservation};
-pub use rules::join::{Tally, Verdict, verdict};
 pub use shared::Shared;
 pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task};
-
-use baton_types::schema::SchemaFault;
 
 use prelude::*;
 
@@ -265,28 +262,7 @@ fn changed_since(tool: &Tool) -> CallError {
     )
 }
 
-/// Returns an answer as the schema reads it: the whole answer, or the value under its key `answer`.
-fn answer_in<'v>(schema: &Schema, result: &'v Value) -> Result<&'v Value, Vec<SchemaFault>> {
-    match (schema.check(result), result.get("answer")) {
-        (Ok(()), _) => Ok(result),
-        (Err(faults), Some(inner)) => schema.check(inner).map(|()| inner).map_err(|_| faults),
-        (Err(faults), None) => Err(faults),
-    }
-}
-
 /// Shortens `text` to 200 characters, because a model's text may be very long.
 fn bounded(text: &str) -> String {
-    if text.chars().count() <= 200 { text.to_owned() } else { text.chars().take(200).chain(['…']).collect() }
-}
-
-/// Adds `value` under `key` to the details of the error of `result`.
-fn add_detail(result: &mut CallResult, key: &str, value: Value) {
-    let error = result.error.get_or_insert_with(|| CallError::new(ErrorCode::ToolFailed, "the delegated task failed"));
-    let mut detail = match error.detail.value() {
-        Value::Object(detail) => detail,
-        Value::Null => serde_json::Map::new(),
-        other => serde_json::Map::from_iter([("detail".to_owned(), other)]),
-    };
-    detail.insert(key.to_owned(), value);
-    error.detail = Value::Object(detail).into();
+    baton_types::text::shortened(text, 200)
 }

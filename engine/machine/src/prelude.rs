@@ -5,7 +5,7 @@ pub(crate) use std::time::Duration;
 
 pub(crate) use baton_render::{self as render, outcome};
 pub(crate) use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode, ModelCall, Suspension};
-pub(crate) use baton_types::config::{Agent, Approver, Catalog, Configs, Tool};
+pub(crate) use baton_types::config::{Agent, Approver, Configs, Tool};
 pub(crate) use baton_types::document::{DocumentRef, DocumentVersion, Documents, Write};
 pub(crate) use baton_types::entry::{
     CallFinished, CallMade, CallRefused, CallStarted, CallSuspended, Concern, Control, ControlAction, Entry, FinalState, Holder,
@@ -15,7 +15,7 @@ pub(crate) use baton_types::entry::{
 pub(crate) use baton_types::event::{Decision, Effect, Refusal};
 pub(crate) use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 pub(crate) use baton_types::json::Json;
-pub(crate) use baton_types::limits::{LimitKind, Limits};
+pub(crate) use baton_types::limits::{Amounts, LimitKind, Limits, Reached};
 pub(crate) use baton_types::model::Usage;
 pub(crate) use baton_types::money::{Cost, Money};
 pub(crate) use baton_types::principal::Principal;
@@ -30,6 +30,6 @@ pub(crate) use crate::draft::{CallAt, Draft};
 pub(crate) use crate::graph::TaskIndex;
 pub(crate) use crate::phase::{Next, Phase, Purpose};
 pub(crate) use crate::reservation::{Counted, Reservation, Used};
-pub(crate) use crate::room::{Admission, Reached};
+pub(crate) use crate::room::Admission;
 pub(crate) use crate::rules::{End, NeededApproval, Step};
 pub(crate) use crate::task::{Budget, Context, Missed, Question, Task};

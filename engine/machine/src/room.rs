@@ -22,58 +22,6 @@ pub(super) enum Admission {
     Reached(Reached),
 }
 
-/// A limit that is reached.
-#[derive(Clone, Copy)]
-pub(super) struct Reached {
-    pub(super) limit: LimitKind,
-    /// The amounts, if it is a limit of tokens or money.
-    amounts: Option<Amounts>,
-}
-
-/// The amounts that reach a limit: tokens, or picodollars.
-#[derive(Clone, Copy)]
-struct Amounts {
-    allowed: u64,
-    spent: u64,
-    /// The upper bound of what the next request may take, with its answer and with the last turns that wait for it.
-    needed: u64,
-}
-
-impl From<LimitKind> for Reached {
-    fn from(limit: LimitKind) -> Self {
-        Self { limit, amounts: None }
-    }
-}
-
-impl Reached {
-    /// Returns the error of a task that ends because of this limit.
-    pub(super) fn error(self) -> CallError {
-        let Self { limit, amounts } = self;
-        let Some(Amounts { allowed, spent, needed }) = amounts else {
-            let message = format!("{limit} was reached before the work was done");
-            return CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit}));
-        };
-        let is_money = matches!(limit, LimitKind::Cost | LimitKind::CostAbove | LimitKind::SessionCost);
-        let shown = |amount: u64| if is_money { Money::from_picos(amount).to_string() } else { format!("{amount} tokens") };
-        let (setting, option) = if is_money { ("cost_usd", "--max-cost") } else { ("tokens", "--max-tokens") };
-        let remedy = if matches!(limit, LimitKind::SessionTokens | LimitKind::SessionCost) {
-            format!("Raise {limit} in the job")
-        } else {
-            format!("Raise limits.{setting} (for a run also {option})")
-        };
-        let message = format!(
-            "{limit} allows {}, of which {} are used; the next request may take up to {} with its answer. {remedy}, or lower \
-             max_tokens in the settings of the agent",
-            shown(allowed),
-            shown(spent),
-            shown(needed)
-        );
-        let amount = |amount: u64| if is_money { json!(Money::from_picos(amount).as_usd()) } else { json!(amount) };
-        let detail = json!({"limit": limit, "allowed": amount(allowed), "used": amount(spent), "needed": amount(needed)});
-        CallError::new(ErrorCode::LimitReached, message).with_detail(detail)
-    }
-}
-
 /// Requests.
 impl Run {
     /// Checks a turn of `task`, or its `last` one, against all limits. Its request has `input` tokens.
@@ -230,16 +178,16 @@ impl Run {
             return Ok(());
         }
         let own = limits_under(&self.configs, of);
-        check_below(LimitKind::Children, of.children + earlier, own.children)?;
+        LimitKind::Children.check(of.children + earlier, own.children)?;
         let depth = [self.configs.job.limits.depth, own.depth].into_iter().flatten().min();
-        check_below(LimitKind::Depth, of.depth, depth)
+        LimitKind::Depth.check(of.depth, depth)
     }
 
     /// Checks whether one more task may live, in addition to the `earlier` ones of this turn. With `runs_model` it also needs
     /// a turn.
     pub(super) fn check_room(&self, runs_model: bool, earlier: u32) -> Result<(), CallError> {
         let (run, shared) = (&self.configs.job.limits, &self.shared);
-        check_below(LimitKind::LiveTasks, shared.live_tasks + earlier, run.live_tasks)?;
+        LimitKind::LiveTasks.check(shared.live_tasks + earlier, run.live_tasks)?;
         // A new task needs a last turn set aside, in addition to the turns that are set aside for others.
         let turns = shared.turns + shared.live_agent_tasks + earlier;
         if runs_model { self.limit_of_turns().check(turns) } else { Ok(()) }
@@ -290,21 +238,6 @@ impl RunLimit {
 
     /// Checks that the run may use more than `used`.
     pub(super) fn check(self, used: u32) -> Result<(), CallError> {
-        check_below(self.kind, self.counted(used), self.allowed)
+        self.kind.check(self.counted(used), self.allowed)
     }
-}
-
-/// Checks that `used` is below the number that `limit` allows; `None` allows any number.
-pub(super) fn check_below(limit: LimitKind, used: u32, allowed: Option<u32>) -> Result<(), CallError> {
-    match allowed {
-        Some(allowed) if used >= allowed => Err(limit_error(limit, allowed)),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Returns the error of a call that a limit refuses.
-pub(super) fn limit_error(limit: LimitKind, allowed: impl Into<Value>) -> CallError {
-    let allowed: Value = allowed.into();
-    CallError::new(ErrorCode::LimitReached, format!("{limit} is reached: {allowed} allowed"))
-        .with_detail(json!({"limit": limit, "allowed": allowed}))
 }

@@ -1,8 +1,8 @@
 //! Calls whose effect is not known: no other call repeats them, and each task above them names them.
 
+use crate::bounded;
 use crate::prelude::*;
 use crate::task::UnknownCall;
-use crate::{add_detail, bounded};
 
 /// Maximum number of calls that an error names.
 const CALLS_NAMED: usize = 10;
@@ -99,7 +99,7 @@ fn named<'u>(result: Arc<CallResult>, unknown: impl Iterator<Item = &'u UnknownC
     }
     let mut result = CallResult::clone(&result);
     let message = format!("{}; it is unknown whether these calls took effect: {}", result.reason(), bounded(&names.join(", ")));
-    add_detail(&mut result, "unknown_outcome", json!(names));
+    result.add_detail("unknown_outcome", json!(names));
     if let Some(error) = &mut result.error {
         error.message = message;
     }

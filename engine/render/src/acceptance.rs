@@ -2,6 +2,7 @@
 
 use baton_types::call::{CallResult, CallStatus};
 use baton_types::json::Json;
+use baton_types::text::shortened;
 use serde_json::{Value, json};
 
 use crate::QuestionText;
@@ -42,22 +43,16 @@ impl Judgement {
     /// Reads the verdict in the result of an acceptor's call.
     pub fn of(result: &CallResult) -> Self {
         if result.status != CallStatus::Success {
-            return Self::Missing(shown(result.reason()));
+            return Self::Missing(shortened(result.reason(), REASON_SHOWN));
         }
         let answer = result.output.value();
         let reason = answer.get("reason").and_then(Value::as_str).map(str::trim).filter(|reason| !reason.is_empty());
         match answer.get("accepted") {
             Some(Value::Bool(true)) => Self::Yes,
-            Some(Value::Bool(false)) => Self::No(reason.map_or_else(|| "no reason was given".to_owned(), shown)),
+            Some(Value::Bool(false)) => {
+                Self::No(reason.map_or_else(|| "no reason was given".to_owned(), |reason| shortened(reason, REASON_SHOWN)))
+            }
             _ => Self::Missing("its result has no boolean \"accepted\"".to_owned()),
         }
-    }
-}
-
-/// Returns the beginning of a reason.
-fn shown(reason: &str) -> String {
-    match reason.char_indices().nth(REASON_SHOWN) {
-        None => reason.to_owned(),
-        Some((end, _)) => format!("{}…", &reason[..end]),
     }
 }

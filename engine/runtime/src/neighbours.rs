@@ -13,6 +13,7 @@ use baton_types::breadcrumb::{
     BreadcrumbQuery, Centre, DEFAULT_NEIGHBOURS, EmbeddedText, FoundBreadcrumbs, RecordVector, Unembedded, VectorKind, Viewer,
 };
 use baton_types::id::TaskId;
+use baton_types::text::shortened;
 use baton_types::time::Timestamp;
 use tokio::time::Instant;
 
@@ -91,7 +92,7 @@ pub async fn search<E: Embeds>(
         Ok(found) => Ok(found),
         Err(reason) => {
             let found = breadcrumbs.search(query, viewer, now).await?;
-            Ok(FoundBreadcrumbs { warning: reason.map(|reason| format!("searched by words: {}", shortened(&reason))), ..found })
+            Ok(FoundBreadcrumbs { warning: reason.map(|reason| format!("searched by words: {}", reason_line(&reason))), ..found })
         }
     }
 }
@@ -160,7 +161,7 @@ async fn add_vectors(
         }
     }
     let left = missing.total.saturating_sub(made);
-    let reason = reason.map(|reason| format!(" ({})", shortened(&reason))).unwrap_or_default();
+    let reason = reason.map(|reason| format!(" ({})", reason_line(&reason))).unwrap_or_default();
     (left > 0).then(|| format!("records without a vector, searched by words: {left}{reason}. The next search makes more vectors"))
 }
 
@@ -179,11 +180,7 @@ fn batches(texts: &[EmbeddedText]) -> VecDeque<&[EmbeddedText]> {
 }
 
 /// Returns a reason in one line of bounded length: it may have the words of a server.
-fn shortened(reason: &str) -> String {
+fn reason_line(reason: &str) -> String {
     let line: Vec<&str> = reason.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
-    let line = line.join(" ");
-    match line.char_indices().nth(MAX_REASON) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    shortened(&line.join(" "), MAX_REASON)
 }

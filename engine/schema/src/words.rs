@@ -3,6 +3,7 @@
 use std::fmt;
 
 use baton_types::spelling::nearest;
+use baton_types::text::shortened;
 use serde_json::Value;
 
 use crate::findings::{Broken, Finding};
@@ -39,9 +40,9 @@ impl fmt::Display for Finding<'_> {
             Broken::Missing(key) => write!(f, "key {key:?} is missing"),
             Broken::Needed { by, key } => write!(f, "key {key:?} is missing, which key {by:?} needs"),
             Broken::Pattern(pattern) => write!(f, "{found} does not match {pattern}"),
-            Broken::KeyName(key, reason) => write!(f, "key {} is not allowed: {reason}", shortened(&format!("{key:?}"))),
+            Broken::KeyName(key, reason) => write!(f, "key {} is not allowed: {reason}", shortened(&format!("{key:?}"), SHOWN)),
             Broken::UnknownKey(key, known) => {
-                write!(f, "unknown key {}", shortened(&format!("{key:?}")))?;
+                write!(f, "unknown key {}", shortened(&format!("{key:?}"), SHOWN))?;
                 match nearest(key, known.iter().copied()) {
                     Some(nearest) => write!(f, "; did you mean {nearest:?}?"),
                     None if known.is_empty() => Ok(()),
@@ -87,11 +88,7 @@ fn show(value: &Value) -> String {
     if is_nested && text.chars().count() > SHOWN {
         return type_names(type_of(value)).first().map(|name| format!("the {name}")).unwrap_or_default();
     }
-    shortened(&text)
-}
-
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= SHOWN { text.to_owned() } else { text.chars().take(SHOWN).chain(['…']).collect() }
+    shortened(&text, SHOWN)
 }
 
 fn with_article(name: &str) -> String {

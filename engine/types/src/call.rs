@@ -56,6 +56,17 @@ impl ModelCall {
         self.name.as_deref().unwrap_or(&self.tool)
     }
 
+    /// Returns the input as a JSON value, or the error of arguments that are not JSON.
+    pub fn readable(&self) -> Result<Value, CallError> {
+        match &self.malformed {
+            None => Ok(self.input.value()),
+            Some(reason) => {
+                Err(CallError::new(ErrorCode::MalformedInput, reason.as_str())
+                    .with_detail(json!({"received": self.input.value()})))
+            }
+        }
+    }
+
     /// Whether `other` asks for the same: the tool, the input and the configuration.
     pub fn asks_the_same(&self, other: &Self) -> bool {
         self.tool == other.tool && self.config_id == other.config_id && self.input == other.input
@@ -126,6 +137,14 @@ impl CallError {
     pub fn with_detail(mut self, detail: impl Into<Json>) -> Self {
         self.detail = detail.into();
         self
+    }
+
+    /// Returns the message with the faults that the detail lists.
+    pub fn with_faults(&self) -> String {
+        let detail = self.detail.value();
+        let faults = detail["faults"].as_array().into_iter().flatten();
+        let faults: Vec<String> = faults.filter_map(|fault| Some(fault["message"].as_str()?.to_owned())).collect();
+        if faults.is_empty() { self.message.clone() } else { format!("{}: {}", self.message, faults.join("; ")) }
     }
 
     /// Returns the error as the JSON an agent reads.
@@ -263,6 +282,18 @@ impl CallResult {
     /// Returns a result without success, for `error`.
     pub fn error(status: CallStatus, error: CallError) -> Self {
         Self { status, output: CallOutput::default(), error: Some(error), documents: Vec::new() }
+    }
+
+    /// Adds `value` under `key` to the details of the error.
+    pub fn add_detail(&mut self, key: &str, value: Value) {
+        let error = self.error.get_or_insert_with(|| CallError::new(ErrorCode::ToolFailed, "the delegated task failed"));
+        let mut detail = match error.detail.value() {
+            Value::Object(detail) => detail,
+            Value::Null => serde_json::Map::new(),
+            other => serde_json::Map::from_iter([("detail".to_owned(), other)]),
+        };
+        detail.insert(key.to_owned(), value);
+        error.detail = Value::Object(detail).into();
     }
 
     /// Returns the message of the error, or the name of the status without one.

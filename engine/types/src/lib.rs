@@ -23,6 +23,7 @@ pub mod path;
 pub mod principal;
 pub mod schema;
 pub mod spelling;
+pub mod text;
 pub mod time;
 pub mod tool_type;
 mod usage;

@@ -2,7 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use crate::call::{CallError, ErrorCode};
 use crate::money::Money;
 
 /// The most US dollars that a limit can say.
@@ -237,10 +239,80 @@ impl LimitKind {
             Self::Deadline => "limits.deadline_seconds",
         }
     }
+
+    /// Checks that `used` is below the number that the limit allows; `None` allows any number.
+    pub fn check(self, used: u32, allowed: Option<u32>) -> Result<(), CallError> {
+        match allowed {
+            Some(allowed) if used >= allowed => Err(self.error(allowed)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Returns the error of a call that the limit refuses.
+    pub fn error(self, allowed: impl Into<Value>) -> CallError {
+        let allowed: Value = allowed.into();
+        CallError::new(ErrorCode::LimitReached, format!("{self} is reached: {allowed} allowed"))
+            .with_detail(json!({"limit": self, "allowed": allowed}))
+    }
 }
 
 impl std::fmt::Display for LimitKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// A limit that is reached.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// The limit.
+    pub limit: LimitKind,
+    /// The amounts, if it is a limit of tokens or money.
+    pub amounts: Option<Amounts>,
+}
+
+/// The amounts that reach a limit: tokens, or picodollars.
+#[derive(Clone, Copy, Debug)]
+pub struct Amounts {
+    /// The amount that the limit allows.
+    pub allowed: u64,
+    /// The amount that is spent.
+    pub spent: u64,
+    /// The upper bound of what the next request may take, with its answer and with the last turns that wait for it.
+    pub needed: u64,
+}
+
+impl From<LimitKind> for Reached {
+    fn from(limit: LimitKind) -> Self {
+        Self { limit, amounts: None }
+    }
+}
+
+impl Reached {
+    /// Returns the error of a task that ends because of this limit.
+    pub fn error(self) -> CallError {
+        let Self { limit, amounts } = self;
+        let Some(Amounts { allowed, spent, needed }) = amounts else {
+            let message = format!("{limit} was reached before the work was done");
+            return CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit}));
+        };
+        let is_money = matches!(limit, LimitKind::Cost | LimitKind::CostAbove | LimitKind::SessionCost);
+        let shown = |amount: u64| if is_money { Money::from_picos(amount).to_string() } else { format!("{amount} tokens") };
+        let (setting, option) = if is_money { ("cost_usd", "--max-cost") } else { ("tokens", "--max-tokens") };
+        let remedy = if matches!(limit, LimitKind::SessionTokens | LimitKind::SessionCost) {
+            format!("Raise {limit} in the job")
+        } else {
+            format!("Raise limits.{setting} (for a run also {option})")
+        };
+        let message = format!(
+            "{limit} allows {}, of which {} are used; the next request may take up to {} with its answer. {remedy}, or lower \
+             max_tokens in the settings of the agent",
+            shown(allowed),
+            shown(spent),
+            shown(needed)
+        );
+        let amount = |amount: u64| if is_money { json!(Money::from_picos(amount).as_usd()) } else { json!(amount) };
+        let detail = json!({"limit": limit, "allowed": amount(allowed), "used": amount(spent), "needed": amount(needed)});
+        CallError::new(ErrorCode::LimitReached, message).with_detail(detail)
     }
 }

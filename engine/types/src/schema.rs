@@ -41,6 +41,15 @@ impl Schema {
     pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
         self.judge.check(value)
     }
+
+    /// Returns an answer as the schema reads it: the whole answer, or the value under its key `answer`.
+    pub fn answer_in<'v>(&self, result: &'v Value) -> Result<&'v Value, Vec<SchemaFault>> {
+        match (self.check(result), result.get("answer")) {
+            (Ok(()), _) => Ok(result),
+            (Err(faults), Some(inner)) => self.check(inner).map(|()| inner).map_err(|_| faults),
+            (Err(faults), None) => Err(faults),
+        }
+    }
 }
 
 /// One way in which a value breaks a schema.

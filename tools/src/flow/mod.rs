@@ -11,8 +11,5 @@ const SHOWN: usize = 100;
 
 /// Shortens a text of others for a message.
 fn bounded(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
+    baton_types::text::shortened(text, SHOWN)
 }

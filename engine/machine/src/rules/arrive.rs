@@ -6,14 +6,9 @@
 //! Further checks are for a handoff's promised result, room for a new task, and repetition. A call that passes and needs
 //! neither an executor nor another task is answered at once. So is a call that repeats a request.
 
-use std::collections::BTreeSet;
-
-use baton_types::config::Named;
-
+use crate::limits_under;
 use crate::prelude::*;
 use crate::requests::AnsweredRequest;
-use crate::room::{check_below, limit_error};
-use crate::{answer_in, bounded, limits_under};
 
 /// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.
 pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut creating: u32) {
@@ -75,7 +70,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     }
     let outer = draft.outer(call).map(|outer| draft.tool(outer));
     // An answer that cannot be read names no tool.
-    let tool = draft.run.callable(call.task, outer.as_deref(), &asked.tool).or_else(|error| readable(asked).and(Err(error)))?;
+    let tool = draft.run.callable(call.task, outer.as_deref(), &asked.tool).or_else(|error| asked.readable().and(Err(error)))?;
     let row = tool.tool_type.behavior();
     if let Some(limit) = task.last_turn()
         && row.then != Then::Stop
@@ -83,7 +78,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         let message = format!("{limit} is reached: in this last turn only a handoff is accepted");
         return Err(CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit})));
     }
-    let (input, is_of_model) = (readable(asked)?, outer.is_none());
+    let (input, is_of_model) = (asked.readable()?, outer.is_none());
     // A handoff ends the task, so its id is not needed any more.
     if row.then != Then::Stop
         && is_of_model
@@ -94,9 +89,9 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     }
     let effective = (!tool.arguments.is_empty()).then(|| effective(draft, call, tool).value());
     if let Err(faults) = tool.input.check(effective.as_ref().unwrap_or(&input)) {
-        return Err(invalid_input(agent, tool, &faults));
+        return Err(agent.invalid_input(tool, &faults));
     }
-    check_configuration(agent, tool, asked)?;
+    agent.check_configuration(tool, asked)?;
     if row.then == Then::Stop {
         check_length(draft, task, &input)?;
         check_result(draft.run.configs(), task, agent.result_schema.as_ref(), &input)?;
@@ -105,7 +100,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         draft.run.check_creation(call.task, tool, creating)?;
         draft.run.check_delegation(call.task, tool, asked)?;
         if tool.agent.is_none() {
-            check_question(draft.run.configs(), &input)?;
+            draft.run.configs().check_question(&input)?;
         }
     }
     if is_of_model {
@@ -120,7 +115,7 @@ fn check_acceptance(draft: &Draft<'_>, call: CallAt) -> Result<Arc<Tool>, CallEr
     if tool.tool_type.behavior().creates_task {
         draft.run.check_room(true, 0)?;
     } else if let Err(faults) = tool.input.check(&effective(draft, call, &tool).value()) {
-        return Err(invalid_input(draft.agent(call.task), &tool, &faults));
+        return Err(draft.agent(call.task).invalid_input(&tool, &faults));
     }
     Ok(tool)
 }
@@ -129,23 +124,6 @@ fn check_acceptance(draft: &Draft<'_>, call: CallAt) -> Result<Arc<Tool>, CallEr
 fn effective(draft: &Draft<'_>, call: CallAt, tool: &Tool) -> Json {
     let open = draft.call(call);
     tool.effective_input(&open.asked.input, &draft.agent(call.task).id, &open.id)
-}
-
-/// Refuses a configuration that the agent was not granted for this tool. The error names those that it was.
-fn check_configuration(agent: &Agent, tool: &Tool, asked: &ModelCall) -> Result<(), CallError> {
-    let named = match agent.named(tool, asked) {
-        Named::None | Named::Granted(_) | Named::OfSetting(_) => return Ok(()),
-        Named::Ambiguous => {
-            let message = "\"config_id\" of the call and of its input differ; give one of them";
-            return Err(CallError::new(ErrorCode::InvalidInput, message));
-        }
-        Named::Unknown(id) => id,
-    };
-    let of_setting = tool.configs_in_setting();
-    let granted: BTreeSet<&str> = agent.configurations_of(tool).chain(of_setting.iter().map(String::as_str)).collect();
-    let hint = if granted.is_empty() { "; leave \"config_id\" out" } else { "" };
-    let message = format!("you have no configuration {:?} of tool {}{hint}", bounded(&named), tool.definition.shown_name());
-    Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"granted_configurations": granted})))
 }
 
 /// Returns the answered request that `call` repeats, in universal invocation.
@@ -168,7 +146,7 @@ fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     }
     let unchecked = calls.iter().skip(call.index).filter(|call| call.is_counted()).count();
     let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
-    check_below(LimitKind::Calls, task.calls.saturating_sub(unchecked), of_task)?;
+    LimitKind::Calls.check(task.calls.saturating_sub(unchecked), of_task)?;
     of_run.check(run.shared.calls.saturating_sub(unchecked))
 }
 
@@ -196,7 +174,7 @@ fn check_length(draft: &Draft<'_>, task: &Task, input: &Value) -> Result<(), Cal
         return Ok(());
     }
     let mut error =
-        limit_error(LimitKind::ResultBytes, allowed).with_detail(json!({"received_bytes": length, "allowed_bytes": allowed}));
+        LimitKind::ResultBytes.error(allowed).with_detail(json!({"received_bytes": length, "allowed_bytes": allowed}));
     error.message.push_str("; write the content into a document and attach it to the handoff");
     Err(error)
 }
@@ -206,7 +184,7 @@ fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input
     let result = input.get("result").unwrap_or(&Value::Null);
     let checked = match &task.question {
         Some(question) => match question.schema(configs) {
-            Some(Ok(schema)) => answer_in(&schema, result).map(drop),
+            Some(Ok(schema)) => schema.answer_in(result).map(drop),
             Some(Err(_)) | None => Ok(()),
         },
         None => promised.map_or(Ok(()), |schema| schema.check(result)),
@@ -215,52 +193,4 @@ fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input
         CallError::new(ErrorCode::InvalidInput, "the result does not match the schema that its receiver expects")
             .with_detail(json!({"pointer": "/result", "faults": faults}))
     })
-}
-
-/// Checks a question's own schema and its default answer, before the question is asked.
-fn check_question(configs: &Configs, input: &Value) -> Result<(), CallError> {
-    let refuse = |message: String| Err(CallError::new(ErrorCode::InvalidInput, message));
-    let default = input.get("default_answer").filter(|value| !value.is_null());
-    if let Some(schema) = input.get("answer_schema").filter(|schema| !schema.is_null()) {
-        let compiled = match configs.compile(schema) {
-            Ok(compiled) => compiled,
-            Err(error) => return refuse(format!("answer_schema is not a JSON Schema: {error}")),
-        };
-        if default.is_some_and(|default| compiled.check(default).is_err()) {
-            return refuse("default_answer does not meet answer_schema".to_owned());
-        }
-    }
-    let on_deadline = input.get("on_deadline").and_then(Value::as_str);
-    if on_deadline == Some("default") && default.is_none() {
-        return refuse("on_deadline is \"default\", but there is no default_answer".to_owned());
-    }
-    Ok(())
-}
-
-/// Returns the input as a JSON value, or the error of arguments that are not JSON.
-fn readable(asked: &ModelCall) -> Result<Value, CallError> {
-    match &asked.malformed {
-        None => Ok(asked.input.value()),
-        Some(reason) => {
-            Err(CallError::new(ErrorCode::MalformedInput, reason.as_str()).with_detail(json!({"received": asked.input.value()})))
-        }
-    }
-}
-
-/// Returns the error for an input that breaks the tool's schema: the faults, and a valid example if the tool has one.
-fn invalid_input(agent: &Agent, tool: &Tool, faults: &[baton_types::schema::SchemaFault]) -> CallError {
-    let first = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
-    let mut detail = json!({"faults": faults});
-    if let Some(example) = tool.examples.first() {
-        detail["valid_example"] = example.input.clone();
-    }
-    // The agent may have called the tool without its definition.
-    if agent.catalog != Catalog::Full && !tool.is_known_at_once() {
-        detail["input_schema"] = tool.definition.input_schema.value();
-    }
-    CallError::new(
-        ErrorCode::InvalidInput,
-        format!("the input of {} is invalid: {}", tool.definition.shown_name(), bounded(&first)),
-    )
-    .with_detail(detail)
 }

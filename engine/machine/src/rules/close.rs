@@ -7,7 +7,6 @@ use baton_render::request;
 use baton_types::config::TaskAction;
 
 use crate::acceptance::Acceptance;
-use crate::answer_in;
 use crate::prelude::*;
 
 /// Hands off, or refuses the handoff with the reason.
@@ -107,7 +106,7 @@ fn handed_off(draft: &Draft<'_>, call: CallAt, input: &Value) -> Json {
     let result = input.get("result").unwrap_or(&Value::Null);
     let question = draft.task(call.task).question.as_ref();
     if let Some(schema) = question.and_then(|question| question.schema(draft.run.configs())) {
-        let answer = schema.as_ref().ok().and_then(|schema| answer_in(schema, result).ok());
+        let answer = schema.as_ref().ok().and_then(|schema| schema.answer_in(result).ok());
         return Json::from(answer.unwrap_or(result));
     }
     let mut further = request::further_fields(input, &["result", "documents"]);

@@ -4,7 +4,7 @@
 //! Delegations that began end like cancelled tasks: with their subtrees, in the decision of the result that decided the join.
 //! Each call gets its one result. Questions and functions of the turn are not affected.
 
-use baton_types::config::Join;
+use baton_types::config::{Join, JoinState, Tally};
 
 use crate::prelude::*;
 
@@ -20,11 +20,11 @@ pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) {
         return;
     }
     let tally = calls.tally();
-    let verdict = verdict(join, tally);
-    if verdict == Verdict::Pending || tally.pending == 0 {
+    let state = join.state(tally);
+    if state == JoinState::Pending || tally.pending == 0 {
         return;
     }
-    let how = if verdict == Verdict::Met { "was met" } else { "can no longer be met" };
+    let how = if state == JoinState::Met { "was met" } else { "can no longer be met" };
     let message = format!(
         "the turn waits for {join}, which {how}: {} of its {} delegations succeeded",
         tally.succeeded,
@@ -45,46 +45,6 @@ pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) {
         if let Some(approval) = live(open.id.approval(open.approvals())) {
             draft.steps.push(Step::end(approval, result.clone()));
         }
-    }
-}
-
-/// Numbers of the delegations of a turn, by result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Delegations with the status `success`. A `partial` result is kept, but is not a success, since something is missing.
-    pub succeeded: u32,
-    /// Delegations with another status.
-    pub failed: u32,
-    /// Delegations without a result, including those that wait for their next attempt.
-    pub pending: u32,
-}
-
-/// The state of a join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// A missing result can still decide it.
-    Pending,
-    /// Enough delegations succeeded.
-    Met,
-    /// Too few delegations can still succeed.
-    Impossible,
-}
-
-/// Returns the state of `join` for the delegations in `tally`. Refused delegations do not count.
-pub fn verdict(join: Join, tally: Tally) -> Verdict {
-    let Tally { succeeded, failed, pending } = tally;
-    let least = match join {
-        Join::All => None,
-        Join::FirstSuccess => Some(1),
-        Join::FailFast => Some(succeeded + failed + pending),
-        // A quorum that the turn could never reach would cancel everything that the agent begins. So every result is awaited.
-        Join::Quorum(least) => Some(least).filter(|least| *least <= succeeded + failed + pending),
-    };
-    match least {
-        Some(least) if succeeded >= least => Verdict::Met,
-        Some(least) if succeeded + pending < least => Verdict::Impossible,
-        None if pending == 0 => Verdict::Met,
-        _ => Verdict::Pending,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use baton_types::entry::ForkPoint;
 
+use crate::agent;
 use crate::prelude::*;
-use crate::{agent, answer_in};
 
 /// Appends the first entries of a run: its start, its documents, its root task.
 pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) {
@@ -84,7 +84,7 @@ pub(crate) fn check_answer(run: &Run, id: &TaskId, by: &Principal, answer: &Json
         return Err(Refusal::NotAPerson { by: by.clone() });
     }
     if let Some(closed) = &question.closed {
-        return Err(Refusal::QuestionClosed { number: question.number, how: describe(closed) });
+        return Err(Refusal::QuestionClosed { number: question.number, how: closed.to_string() });
     }
     let invalid = |reason| Refusal::InvalidAnswer { reason };
     let fitting = fitting(run.configs(), question, answer).map_err(invalid)?;
@@ -123,18 +123,8 @@ pub(crate) fn check_lives<'r>(run: &'r Run, id: &TaskId) -> Result<&'r Task, Ref
 /// Returns the answer as the question's schema reads it, or the reason why it does not fit.
 fn fitting(configs: &Configs, question: &Question, answer: &Json) -> Result<Json, String> {
     let Some(schema) = question.schema(configs) else { return Ok(answer.clone()) };
-    answer_in(&schema?, &answer.value()).map(Json::from).map_err(|faults| {
+    schema?.answer_in(&answer.value()).map(Json::from).map_err(|faults| {
         let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
         messages.join("; ")
     })
-}
-
-/// Describes how a question was closed, for an answer that came too late.
-fn describe(end: &QuestionEnd) -> String {
-    match end {
-        QuestionEnd::Answered { by, answer, .. } => format!("{by} answered {}", answer.text()),
-        QuestionEnd::Expired { .. } => "its deadline passed".to_owned(),
-        QuestionEnd::Escalated { to, .. } => format!("it was passed on to {to}"),
-        QuestionEnd::Failed { reason } => reason.clone(),
-    }
 }

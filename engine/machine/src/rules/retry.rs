@@ -5,7 +5,6 @@
 //! Until an attempt succeeds, or the attempts are used up, the call has no result and its caller stays blocked. Between two
 //! attempts only a record and a moment exist. So a crash, a cancellation or the caller's end needs no code here.
 
-use crate::add_detail;
 use crate::prelude::*;
 use crate::{changed_since, create};
 
@@ -17,7 +16,7 @@ pub(crate) fn retry(draft: &mut Draft<'_>, call: CallAt) {
             let open = draft.call(call);
             let without = || CallResult::error(CallStatus::Failed, error.clone());
             let mut result = open.failed_attempts().last().map_or_else(without, |last| CallResult::clone(last));
-            add_detail(&mut result, "no_further_attempt", error.to_value());
+            result.add_detail("no_further_attempt", error.to_value());
             draft.then(Step::Deliver { call, result: open.with_attempts(result), envelope: None });
         }
     }

@@ -51,17 +51,9 @@ pub(crate) fn check(run: &Run, id: &CallId, by: &Principal, outcome: &Outcome) -
         Produced::Inline(output) | Produced::Long { output, .. } => Some(output),
         Produced::Kept(_) => None,
     };
-    writes::check_output(tool, run.limits(task).result_bytes, outcome.status, output)
-        .map_err(|error| Refusal::InvalidDelivery { call: id.clone(), reason: in_words(&error) })?;
+    tool.check_output(run.limits(task).result_bytes, outcome.status, output)
+        .map_err(|error| Refusal::InvalidDelivery { call: id.clone(), reason: error.with_faults() })?;
     if open.is_running() { Err(Refusal::StillRunning { call: id.clone() }) } else { Ok(()) }
-}
-
-/// Returns the message of `error`, with the faults that it lists.
-fn in_words(error: &CallError) -> String {
-    let detail = error.detail.value();
-    let faults = detail["faults"].as_array().into_iter().flatten();
-    let faults: Vec<String> = faults.filter_map(|fault| Some(fault["message"].as_str()?.to_owned())).collect();
-    if faults.is_empty() { error.message.clone() } else { format!("{}: {}", error.message, faults.join("; ")) }
 }
 
 /// Gives a suspended call the result that somebody delivers.

@@ -10,7 +10,6 @@ use baton_types::event::{Outcome, Produced};
 
 use crate::draft::FunctionDetails;
 use crate::prelude::*;
-use crate::room::limit_error;
 
 /// Gives a call the result of its executor. Writes are committed with the result, all or none.
 pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
@@ -53,27 +52,6 @@ fn is_longer(output: &Json, most: Option<u64>) -> bool {
     most.is_some_and(|most| output.text().len() as u64 > most)
 }
 
-/// Checks the length of an output and, if the call succeeded, whether it meets the schema of `tool`.
-pub(super) fn check_output(
-    tool: &Tool,
-    result_bytes: Option<u64>,
-    status: CallStatus,
-    output: Option<&Json>,
-) -> Result<(), CallError> {
-    let size = output.map_or(0, |output| output.text().len() as u64);
-    if let Some(allowed) = result_bytes.filter(|allowed| size > *allowed) {
-        let detail = json!({"received_bytes": size, "allowed_bytes": allowed});
-        return Err(limit_error(LimitKind::ResultBytes, allowed).with_detail(detail));
-    }
-    let Some((schema, output)) = tool.output.as_ref().zip(output).filter(|_| status == CallStatus::Success) else {
-        return Ok(());
-    };
-    schema.check(&output.value()).map_err(|faults| {
-        let message = format!("the output of {} does not match its output schema", tool.definition.shown_name());
-        CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults}))
-    })
-}
-
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
 /// agent that receives it is written as a document.
 fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> Result<(CallResult, Vec<Conflict>), CallError> {
@@ -91,7 +69,7 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
         }
         Produced::Kept(document) => (None, Some(document)),
     };
-    check_output(tool, result_bytes, status, output.as_ref())?;
+    tool.check_output(result_bytes, status, output.as_ref())?;
     if status != CallStatus::Success {
         let output = CallOutput::Inline(output.unwrap_or_default());
         return Ok((CallResult { status, output, error, documents: Vec::new() }, Vec::new()));

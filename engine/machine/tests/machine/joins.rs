@@ -4,12 +4,13 @@ use expect_test::expect;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_machine::{Run, Tally, Verdict, verdict};
+use baton_machine::Run;
 use baton_proof::jobs::{JobDraft, ToolDraft};
 use baton_proof::random::Random;
 use baton_proof::{Sim, agent, ask, call, check, function, handoff, job, route, says, turn};
 use baton_types::call::{AfterExecution, CallError, CallStatus, ErrorCode, ModelCall};
 use baton_types::config::{Configs, Join, OnFailure, Retry};
+use baton_types::config::{JoinState, Tally};
 use baton_types::entry::{Entry, Recorded, RunStarted};
 use baton_types::event::{Event, Outcome};
 use baton_types::id::{CallId, ContentHash, RunId, TaskId};
@@ -30,8 +31,8 @@ const JOINS: [Join; 8] = [
 ];
 
 #[test]
-fn the_verdict_is_that_of_the_table() {
-    use Verdict::{Impossible, Met, Pending};
+fn the_state_is_that_of_the_table() {
+    use JoinState::{Impossible, Met, Pending};
     //           join                  ok bad open
     let rows = [
         (Join::All, (0, 0, 1), Pending),
@@ -52,7 +53,7 @@ fn the_verdict_is_that_of_the_table() {
         (Join::Quorum(3), (1, 1, 0), Met),
     ];
     for (join, (succeeded, failed, pending), expected) in rows {
-        assert_eq!(verdict(join, Tally { succeeded, failed, pending }), expected, "{join} of {succeeded}/{failed}/{pending}");
+        assert_eq!(join.state(Tally { succeeded, failed, pending }), expected, "{join} of {succeeded}/{failed}/{pending}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The first difference of two JSON values, as people read it.
 
+use baton_types::text::shortened;
 use serde_json::Value;
 
 /// Largest number of characters shown of a value.
@@ -53,13 +54,7 @@ fn shown(value: Option<&Value>) -> String {
     match value {
         None => "nothing".to_owned(),
         Some(Value::String(text)) => excerpt(text, 0),
-        Some(value) => {
-            let text = value.to_string();
-            match text.char_indices().nth(SHOWN_CHARACTERS) {
-                Some((end, _)) => format!("{}…", &text[..end]),
-                None => text,
-            }
-        }
+        Some(value) => shortened(&value.to_string(), SHOWN_CHARACTERS),
     }
 }
 

@@ -3,6 +3,7 @@
 //! An answer has one action at most. Text without an envelope is the message. An envelope that cannot be used is a
 //! fault, whose reason the model receives; nothing of it runs.
 
+use baton_types::text::shortened;
 use serde_json::{Map, Value};
 
 use super::noise::{Found, values};
@@ -221,9 +222,5 @@ fn answer(context: &Map<String, Value>) -> Result<(String, Vec<Value>), String> 
 /// Returns a short form of `value` for a message.
 pub(super) fn preview(value: &Value) -> String {
     const LENGTH: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(LENGTH) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    shortened(&value.to_string(), LENGTH)
 }

@@ -1,5 +1,6 @@
 //! Faults that a provider sends instead of an answer.
 
+use baton_types::text::shortened;
 use std::fmt;
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shortened(&self.message))?;
-        self.code.as_ref().map_or(Ok(()), |code| write!(f, " ({})", shortened(code)))
+        f.write_str(&line(&self.message))?;
+        self.code.as_ref().map_or(Ok(()), |code| write!(f, " ({})", line(code)))
     }
 }
 
@@ -158,13 +159,8 @@ fn retry_delay(text: &str) -> Option<Duration> {
 }
 
 /// Returns at most [`MESSAGE_CHARACTERS`] of `text`, in one line.
-fn shortened(text: &str) -> String {
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = words.char_indices().nth(MESSAGE_CHARACTERS) {
-        words.truncate(end);
-        words.push('…');
-    }
-    words
+fn line(text: &str) -> String {
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), MESSAGE_CHARACTERS)
 }
 
 #[cfg(test)]

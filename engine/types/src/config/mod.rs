@@ -5,6 +5,7 @@
 
 mod arguments;
 mod catalog;
+mod check;
 mod configuration;
 mod model;
 mod money;
@@ -34,7 +35,9 @@ pub use model::{
     Embeddings, IMAGES, Media, Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided,
 };
 pub use money::{MoneyHolder, MoneyLimit, Place};
-pub use policy::{Accept, Acceptor, Approver, CalleeContext, Join, OnFailure, OnUnknownOutcome, OpenTasks, Retry, TaskAction};
+pub use policy::{
+    Accept, Acceptor, Approver, CalleeContext, Join, JoinState, OnFailure, OnUnknownOutcome, OpenTasks, Retry, Tally, TaskAction,
+};
 pub use reach::{Origin, Reach, Target};
 pub use tool::{ALL_GRANTED, Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, ServiceSpec, Tool};
 

@@ -25,6 +25,26 @@ pub enum Join {
     Quorum(#[schemars(range(min = 1, max = 10_000))] u32),
 }
 
+impl Join {
+    /// Returns the state of the join for the delegations in `tally`. Refused delegations do not count.
+    pub fn state(self, tally: Tally) -> JoinState {
+        let Tally { succeeded, failed, pending } = tally;
+        let least = match self {
+            Self::All => None,
+            Self::FirstSuccess => Some(1),
+            Self::FailFast => Some(succeeded + failed + pending),
+            // A quorum that the turn could never reach would cancel everything that the agent begins. So every result is awaited.
+            Self::Quorum(least) => Some(least).filter(|least| *least <= succeeded + failed + pending),
+        };
+        match least {
+            Some(least) if succeeded >= least => JoinState::Met,
+            Some(least) if succeeded + pending < least => JoinState::Impossible,
+            None if pending == 0 => JoinState::Met,
+            _ => JoinState::Pending,
+        }
+    }
+}
+
 impl std::fmt::Display for Join {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -34,6 +54,28 @@ impl std::fmt::Display for Join {
             Self::Quorum(least) => write!(f, "a quorum of {least}"),
         }
     }
+}
+
+/// Numbers of the delegations of a turn, by result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Delegations with the status `success`. A `partial` result is kept, but is not a success, since something is missing.
+    pub succeeded: u32,
+    /// Delegations with another status.
+    pub failed: u32,
+    /// Delegations without a result, including those that wait for their next attempt.
+    pub pending: u32,
+}
+
+/// The state of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinState {
+    /// A missing result can still decide it.
+    Pending,
+    /// Enough delegations succeeded.
+    Met,
+    /// Too few delegations can still succeed.
+    Impossible,
 }
 
 /// The beginning of a delegated task's conversation. A key of the delegating tool.

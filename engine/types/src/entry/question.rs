@@ -88,3 +88,15 @@ pub enum QuestionEnd {
         reason: String,
     },
 }
+
+/// The end in words, for an answer that came too late.
+impl std::fmt::Display for QuestionEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Answered { by, answer, .. } => write!(f, "{by} answered {}", answer.text()),
+            Self::Expired { .. } => f.write_str("its deadline passed"),
+            Self::Escalated { to, .. } => write!(f, "it was passed on to {to}"),
+            Self::Failed { reason } => f.write_str(reason),
+        }
+    }
+}

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::text::shortened;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -84,7 +86,7 @@ pub(super) fn check(text: &str) -> Result<(), JsonError> {
                     };
                     if is_key {
                         if value.starts_with(RESERVED) {
-                            return Err(fault(text, at, &format!("the key {:?} is reserved", shown(&value))));
+                            return Err(fault(text, at, &format!("the key {:?} is reserved", shortened(&value, SHOWN))));
                         }
                         keys.push((value, at));
                     }
@@ -96,7 +98,7 @@ pub(super) fn check(text: &str) -> Result<(), JsonError> {
                 let number = &text[at..at + bytes[at..].iter().take_while(is_part).count()];
                 let is_surely_finite = number.len() <= SURELY_FINITE && !number.contains(['e', 'E']);
                 if !is_surely_finite && serde_json::from_str::<f64>(number).is_err() {
-                    return Err(fault(text, at, &format!("the number {} is out of range", shown(number))));
+                    return Err(fault(text, at, &format!("the number {} is out of range", shortened(number, SHOWN))));
                 }
                 at += number.len();
             }
@@ -110,7 +112,11 @@ pub(super) fn check(text: &str) -> Result<(), JsonError> {
             b'}' | b']' => {
                 if let Some(Some(first)) = open.pop() {
                     if let Some((key, place)) = repeated(&mut keys[first..]) {
-                        return Err(fault(text, *place, &format!("the key {:?} occurs twice in an object", shown(key))));
+                        return Err(fault(
+                            text,
+                            *place,
+                            &format!("the key {:?} occurs twice in an object", shortened(key, SHOWN)),
+                        ));
                     }
                     keys.truncate(first);
                 }
@@ -166,13 +172,6 @@ fn repeated<'k, 't>(keys: &'k mut [(Cow<'t, str>, usize)]) -> Option<&'k (Cow<'t
         return keys.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| &pair[1]);
     }
     (1..keys.len()).find(|&later| keys[..later].iter().any(|(key, _)| *key == keys[later].0)).map(|later| &keys[later])
-}
-
-fn shown(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-        None => Cow::Borrowed(text),
-    }
 }
 
 fn fault(text: &str, at: usize, reason: &str) -> JsonError {
