@@ -1,4 +1,4 @@
-//! What models read: the requests that they receive, and the texts that the engine itself writes for them.
+//! Texts for models: the requests that they receive, and what the engine itself writes for them.
 //!
 //! [`Transcript`] is the conversation of one task, a pure function of the timeline. It only grows at its end, so a provider's
 //! prompt cache stays valid and a turn costs only its new messages. Only a compaction begins a new prefix, and it is an entry
