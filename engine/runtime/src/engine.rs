@@ -17,7 +17,7 @@ use baton_types::limits::Limits;
 use baton_types::time::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::actor::{Commands, Iteration, Parts, STATUS_PAUSED, STATUS_QUARANTINED, STATUS_QUEUED, STATUS_WAITING, root_result};
+use crate::actor::{Commands, Iteration, Parts, STATUS_QUEUED, root_result};
 use crate::adopting::Adopting;
 use crate::error::RunError;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
@@ -322,12 +322,6 @@ impl Engine {
     /// Returns the time of the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
-    }
-
-    /// Whether a run was released because nothing could proceed, or a person paused it: only [`Engine::work`], or a person, continues it.
-    pub async fn waits(&self, id: &RunId) -> Result<bool, RunError> {
-        let record = self.0.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
-        Ok(record.owner.is_none() && matches!(&*record.status, STATUS_WAITING | STATUS_PAUSED | STATUS_QUARANTINED))
     }
 
     /// Returns the handle of a run that proceeds in this process.

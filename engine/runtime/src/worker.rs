@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::actor::STATUS_QUARANTINED;
+use crate::actor::{STATUS_PAUSED, STATUS_QUARANTINED, STATUS_WAITING};
 use crate::bus::Announced;
 use crate::clock::sleep_until;
 use crate::engine::{Engine, Holder};
@@ -315,11 +315,18 @@ impl Engine {
         if !matches!(&taken, Err(error) if error.may_pass()) {
             acknowledge(announced);
         }
-        let handle = taken?;
-        let continued = self.work_on(&handle, stop).await;
-        let is_quarantined =
-            || async { self.0.store.run(id).await.map(|run| run.is_some_and(|run| run.status == STATUS_QUARANTINED)) };
-        Ok(if matches!(continued, Continued::Waits) && is_quarantined().await? { Continued::Quarantined } else { continued })
+        Ok(self.work_on(&taken?, stop).await)
+    }
+
+    /// Returns why a run without an owner does not proceed: it waits or is paused, or it is quarantined. `None` if it may proceed.
+    pub async fn idle(&self, id: &RunId) -> Result<Option<Continued>, RunError> {
+        let record = self.0.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
+        Ok(match &*record.status {
+            _ if record.owner.is_some() => None,
+            STATUS_WAITING | STATUS_PAUSED => Some(Continued::Waits),
+            STATUS_QUARANTINED => Some(Continued::Quarantined),
+            _ => None,
+        })
     }
 
     /// Lets a run proceed until it waits, is over, or `stop` is cancelled. If it waits, it is released: [`Engine::work`] continues it.
@@ -332,7 +339,10 @@ impl Engine {
         match outcome {
             Some(outcome) => Continued::Over(outcome),
             None => match handle.stop().await {
-                RunOutcome::Stopped if !stop.is_cancelled() => Continued::Waits,
+                RunOutcome::Stopped if !stop.is_cancelled() => {
+                    let idle = self.idle(handle.id()).await;
+                    idle.map_or_else(Continued::Failed, |idle| idle.unwrap_or(Continued::Waits))
+                }
                 outcome => Continued::Over(outcome),
             },
         }

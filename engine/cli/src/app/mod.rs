@@ -19,5 +19,5 @@ pub(crate) use ending::{Continuation, Ending, finish, next, outcome, resume_and_
 pub(crate) use engine::{builder, engine, run_failure};
 pub(crate) use given::{document, given_text, text_or_file, text_or_stdin};
 pub(crate) use meaning::embedder;
-pub(crate) use reporting::report_work;
+pub(crate) use reporting::{quarantine_reason, report_work};
 pub(crate) use tasks::task_named;

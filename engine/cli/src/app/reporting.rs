@@ -25,10 +25,7 @@ fn report_run(place: &Place, run: &RunId, outcome: &Continued) {
     let (state, reason) = match outcome {
         Continued::Over(RunOutcome::Ended { end, .. }) => (end.state.as_str().to_owned(), None),
         Continued::Waits | Continued::Over(RunOutcome::WaitingForPerson) => ("waiting".to_owned(), None),
-        Continued::Quarantined => {
-            let reason = format!("three processes that executed it died; to continue it: {}", baton("resume").value(run));
-            ("quarantined".to_owned(), Some(reason))
-        }
+        Continued::Quarantined => ("quarantined".to_owned(), Some(quarantine_reason(run))),
         Continued::Over(RunOutcome::Stopped) => ("stopped".to_owned(), None),
         Continued::Over(RunOutcome::ProviderAway(away)) => {
             ("stopped".to_owned(), away.first().map(|away| format!("{}: {}", away.provider, away.reason)))
@@ -44,6 +41,11 @@ fn report_run(place: &Place, run: &RunId, outcome: &Continued) {
     } else {
         place.screen.json(&json!({"run": run, "state": state, "reason": reason}))
     };
+}
+
+/// Returns why a quarantined run does not continue, with the command that continues it.
+pub(crate) fn quarantine_reason(run: &RunId) -> String {
+    format!("three processes that executed it died; to continue it: {}", baton("resume").value(run))
 }
 
 /// Prints the ticks that were published, one line for each, and the schedules whose ticks could not be.

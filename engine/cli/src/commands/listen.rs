@@ -10,7 +10,7 @@ use clap::{Args, ValueHint};
 use futures_util::FutureExt;
 use serde_json::json;
 
-use crate::app::{build, builder, embedder, report_work, run_failure};
+use crate::app::{build, builder, embedder, quarantine_reason, report_work, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
@@ -71,6 +71,7 @@ fn report(place: &Place, Heard { trigger, run, outcome }: &Heard) {
         Outcome::Answered(answer) => ("answered", Some(answer.to_string())),
         Outcome::Refused(reason) => ("refused", Some(reason.clone())),
         Outcome::Waits => ("waiting", None),
+        Outcome::Quarantined => ("quarantined", run.as_ref().map(quarantine_reason)),
         Outcome::Stopped => ("stopped", None),
         Outcome::Elsewhere => ("elsewhere", None),
         Outcome::Failed(reason) => ("not handled", Some(reason.clone())),

@@ -165,6 +165,36 @@ fn a_person_approves_what_a_listener_waits_for() {
 }
 
 #[test]
+fn a_run_whose_listeners_die_is_reported_as_quarantined() {
+    let turns = json!([{"calls": [{"tool": "slow", "input": {}}]}, {"text": "Done."}]);
+    let folder = project(&json!(["slow"]), &turns);
+    let tool = json!({
+        "tool_id": "slow", "type": "function_tool", "description": "Works.", "effect": "keyed",
+        "exec": {"command": ["sh", "-c", "echo >> \"$STARTED\"; sleep 600"], "env": ["STARTED"]},
+        "input_schema": {"type": "object"},
+    });
+    folder.write("tools/slow.json", tool.to_string());
+    folder.write("records/1.json", message(None, 1));
+    folder.baton(&["breadcrumb", "import", "records"]).exits(0);
+    let started = folder.path().join("started");
+    let listen = |output: Stdio| {
+        let mut command = folder.command(&["listen", "--script", "answers.json", "--output", "ndjson", "--trust"]);
+        Listening(command.env("STARTED", &started).stdout(output).stderr(Stdio::null()).spawn().unwrap())
+    };
+    for times in 1..=3 {
+        let _killed = listen(Stdio::null());
+        let began = Instant::now();
+        while fs::read(&started).map_or(0, |lines| lines.len()) < times {
+            assert!(began.elapsed() < Duration::from_mins(1), "the tool was not started {times} times");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let line = reported(&mut listen(Stdio::piped()), "quarantined");
+    let resume = format!("baton resume {}", line["run"].as_str().unwrap());
+    assert!(line["detail"].as_str().unwrap().ends_with(&resume), "{line}");
+}
+
+#[test]
 fn a_listener_reports_faulty_agents_and_needs_a_store_on_disk() {
     let folder = project(&json!(["no_such_tool"]), &json!([]));
     folder.baton(&["breadcrumb", "import", "records"]).exits(0);

@@ -86,6 +86,8 @@ pub enum Outcome {
     Refused(String),
     /// Its run waits for a person, a delivery or a moment.
     Waits,
+    /// Its run is paused until a person resumes it, since three processes that executed it died.
+    Quarantined,
     /// Its run was stopped. A later listener continues it.
     Stopped,
     /// Another process handles it.
@@ -192,7 +194,7 @@ impl Listener {
                     let number = heard.trigger.number;
                     in_progress.remove(&number);
                     let pause = match heard.outcome {
-                        Outcome::Waits | Outcome::Elsewhere | Outcome::Stopped => Some(LOOK_AGAIN),
+                        Outcome::Waits | Outcome::Quarantined | Outcome::Elsewhere | Outcome::Stopped => Some(LOOK_AGAIN),
                         Outcome::Failed(_) => Some(TRY_AGAIN),
                         Outcome::Answered(_) | Outcome::Refused(_) => None,
                     };
@@ -250,7 +252,8 @@ impl Listener {
         };
         let run = Some(handle.id().clone());
         let outcome = match self.engine.work_on(&handle, stop).await {
-            Continued::Waits | Continued::Quarantined | Continued::Over(RunOutcome::WaitingForPerson) => Outcome::Waits,
+            Continued::Waits | Continued::Over(RunOutcome::WaitingForPerson) => Outcome::Waits,
+            Continued::Quarantined => Outcome::Quarantined,
             Continued::Over(RunOutcome::Stopped) => Outcome::Stopped,
             Continued::Over(RunOutcome::ProviderAway(away)) => Outcome::Failed(
                 away.first()
@@ -346,8 +349,10 @@ impl Listener {
             Err(RunError::UnknownRun(_)) => return Err(NoRun::Refused(format!("its run {run} was removed"))),
             Err(error) => return Err(error.into()),
         }
-        if self.engine.waits(run).await? {
-            return Ok(Begun::Done(Outcome::Waits));
+        match self.engine.idle(run).await? {
+            Some(Continued::Quarantined) => return Ok(Begun::Done(Outcome::Quarantined)),
+            Some(_) => return Ok(Begun::Done(Outcome::Waits)),
+            None => {}
         }
         match self.engine.resume_unattended(run).await {
             Ok(handle) => Ok(Begun::Run(Box::new(handle))),
