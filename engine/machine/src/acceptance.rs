@@ -26,7 +26,7 @@ impl Run {
     /// the task's turns ends without success, so it needs none.
     fn accept_of(&self, task: TaskIndex) -> Option<(&Accept, &AcceptanceFacts)> {
         let of = &self.graph[task];
-        let facts = of.extras.as_ref()?.acceptance.as_ref()?;
+        let facts = of.extras().acceptance.as_ref()?;
         let accept = self.configs.tools.get(of.tool.as_ref()?)?.accept.as_ref()?;
         of.last_turn().is_none_or(|limit| limit == LimitKind::Turns).then_some((accept, facts))
     }
@@ -68,7 +68,7 @@ impl Run {
 
     /// Notes in the partial result of `task` that it was not accepted, if its delegation asks for acceptance.
     pub(crate) fn note_not_accepted(&self, task: TaskIndex, result: &mut CallResult) {
-        if self.graph[task].extras.as_ref().is_some_and(|extras| extras.acceptance.is_some()) {
+        if self.graph[task].extras().acceptance.is_some() {
             result.add_detail("accepted", false.into());
         }
     }

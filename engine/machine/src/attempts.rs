@@ -17,7 +17,7 @@ impl Run {
     /// falls.
     pub(super) fn retry_at(&self, at: Timestamp, task: TaskIndex, call: CallAt, state: FinalState) -> Option<Timestamp> {
         let (of, caller) = (&self.graph[task], &self.graph[call.task]);
-        let may_repeat = matches!(state, FinalState::Failed | FinalState::TimedOut) && of.unknown().is_empty();
+        let may_repeat = matches!(state, FinalState::Failed | FinalState::TimedOut) && of.extras().unknown.is_empty();
         if of.kind != TaskKind::Delegation || !may_repeat {
             return None;
         }

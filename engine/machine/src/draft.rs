@@ -37,14 +37,7 @@ pub(super) struct CallAt {
 
 /// The fields of a result that few calls have.
 #[derive(Default)]
-struct FinishDetails {
-    of_function: FunctionDetails,
-    result_of: Option<CallId>,
-}
-
-/// The fields of a result that only a function has.
-#[derive(Default)]
-pub(super) struct FunctionDetails {
+pub(super) struct FinishDetails {
     /// The conflicts of its writes.
     pub(super) conflicts: Vec<Conflict>,
     /// The documents that it read.
@@ -53,6 +46,8 @@ pub(super) struct FunctionDetails {
     pub(super) delivered_by: Option<Box<Principal>>,
     /// The text that its code printed.
     pub(super) printed: Option<Box<str>>,
+    /// The earlier call of its request, whose result it has.
+    pub(super) result_of: Option<CallId>,
 }
 
 /// Read access for rules.
@@ -178,27 +173,23 @@ impl Draft<'_> {
         self.finish_as(call, result.into(), envelope, FinishDetails::default());
     }
 
-    /// Gives a call of a function its result.
-    pub(super) fn finish_function(
-        &mut self,
-        call: CallAt,
-        result: CallResult,
-        envelope: Option<AfterExecution>,
-        details: FunctionDetails,
-    ) {
-        self.finish_as(call, Arc::new(result), envelope, FinishDetails { of_function: details, result_of: None });
-    }
-
     /// Gives a call the result of the `earlier` call of its request.
     pub(super) fn finish_repeated(&mut self, call: CallAt, earlier: &AnsweredRequest) {
         let details = FinishDetails { result_of: Some(earlier.call.clone()), ..FinishDetails::default() };
         self.finish_as(call, Arc::clone(&earlier.result), None, details);
     }
 
-    fn finish_as(&mut self, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>, details: FinishDetails) {
+    /// Gives a call its result, with `details`.
+    pub(super) fn finish_as(
+        &mut self,
+        call: CallAt,
+        result: Arc<CallResult>,
+        envelope: Option<AfterExecution>,
+        details: FinishDetails,
+    ) {
         self.end_inner(call);
         let result = self.run.with_unknown_of_code(call.task, &self.call(call).id, result);
-        let FinishDetails { of_function: FunctionDetails { conflicts, read, delivered_by, printed }, result_of } = details;
+        let FinishDetails { conflicts, read, delivered_by, printed, result_of } = details;
         let tool = self.tool(call);
         let (task, open) = (self.task(call.task), self.call(call));
         let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
@@ -243,8 +234,7 @@ impl Draft<'_> {
             let open = self.call(call);
             let error = CallError::new(ErrorCode::Cancelled, "the code that made the call has ended");
             let result = CallResult::error(CallStatus::Cancelled, error.clone());
-            let graph = &self.run.graph;
-            let live = |id: TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
+            let live = |id: TaskId| self.run.graph.find_live(&id);
             let worked_on_by = match open.stage {
                 CallStage::Approval => live(open.id.approval(open.approvals())),
                 CallStage::Doubt => live(open.id.outcome()),

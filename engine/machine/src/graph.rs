@@ -62,6 +62,11 @@ impl TaskGraph {
         self.indices().filter(|task| self[*task].is_live())
     }
 
+    /// Returns the index of `id`, unless that task has ended or does not exist.
+    pub(super) fn find_live(&self, id: &TaskId) -> Option<TaskIndex> {
+        self.find(id.as_str()).filter(|task| self[*task].is_live())
+    }
+
     /// Iterates over all tasks, in the order of their creation.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Task> {
         self.indices().map(|task| &self[task])

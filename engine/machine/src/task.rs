@@ -101,6 +101,20 @@ pub(super) struct Extras {
     pub(super) unknown: Vec<UnknownCall>,
 }
 
+/// The fields of a task that has none of them.
+static NO_EXTRAS: Extras = Extras {
+    answers_for: None,
+    concern: None,
+    said: Vec::new(),
+    described: BTreeSet::new(),
+    steering: Vec::new(),
+    requests: Requests::NONE,
+    unseen: Vec::new(),
+    received: Received { tokens: 0, fresh: Vec::new() },
+    acceptance: None,
+    unknown: Vec::new(),
+};
+
 /// The facts of a task whose results must be accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AcceptanceFacts {
@@ -120,9 +134,9 @@ pub(super) struct Received {
 }
 
 impl Task {
-    /// Returns the calls of the task and of all tasks below it whose effect is not known.
-    pub(super) fn unknown(&self) -> &[UnknownCall] {
-        self.extras.as_ref().map_or(&[], |extras| &extras.unknown)
+    /// Returns the fields that few tasks need.
+    pub(super) fn extras(&self) -> &Extras {
+        self.extras.as_deref().unwrap_or(&NO_EXTRAS)
     }
 
     /// Changes the lengths of its requests, whose prompt and tools took `was` tokens and take `is` now.
@@ -140,8 +154,12 @@ impl Task {
         if !agent.is_offered_described_tools() {
             return 0;
         }
-        let described = self.extras.iter().flat_map(|extras| &extras.described);
-        described.filter_map(|id| agent.tools.get(id)).map(|tool| baton_render::definition_tokens(tool)).sum()
+        self.extras()
+            .described
+            .iter()
+            .filter_map(|id| agent.tools.get(id))
+            .map(|tool| baton_render::definition_tokens(tool))
+            .sum()
     }
 
     /// Whether it has not ended.
@@ -159,7 +177,7 @@ impl Task {
 
     /// Returns the concern of a question of the engine: the approval or the outcome of a call.
     pub fn concern(&self) -> Option<Concern> {
-        self.extras.as_ref().and_then(|extras| extras.concern)
+        self.extras().concern
     }
 
     /// Returns the tokens and money reserved by its open request and by those of its calls' code.
@@ -174,24 +192,12 @@ impl Task {
 
     /// Returns the answers given on this agent's behalf while it waits for `call`.
     pub(super) fn said_during(&self, call: &CallId) -> Vec<Said> {
-        let said = self.extras.iter().flat_map(|extras| &extras.said);
-        said.filter(|(waiting, _)| waiting == call).map(|(_, said)| said.clone()).collect()
+        self.extras().said.iter().filter(|(waiting, _)| waiting == call).map(|(_, said)| said.clone()).collect()
     }
 
     /// Whether the ids of its calls are requests.
     pub(super) fn has_requests(&self, configs: &Configs) -> bool {
         self.agent().is_some_and(|id| agent(configs, id).invocation == Invocation::Universal)
-    }
-
-    /// Returns its answered requests; none in native invocation.
-    pub(super) fn requests(&self) -> &Requests {
-        const NONE: &Requests = &Requests::NONE;
-        self.extras.as_ref().map_or(NONE, |extras| &extras.requests)
-    }
-
-    /// Returns the messages from a person for the next request.
-    pub(super) fn steering(&self) -> &[String] {
-        self.extras.as_ref().map_or(&[], |extras| &extras.steering)
     }
 
     /// Iterates over the calls of its newest turn, until the next request.
@@ -250,7 +256,7 @@ impl Task {
 
     /// Returns its background tasks that have ended, and whose results no request has shown yet.
     pub fn unseen(&self) -> &[TaskId] {
-        self.extras.as_ref().map_or(&[], |extras| &extras.unseen)
+        &self.extras().unseen
     }
 
     /// Iterates over the newest versions of its written documents, in the order of their first write.

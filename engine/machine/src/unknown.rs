@@ -21,7 +21,7 @@ impl Task {
         if matches!(result.status, CallStatus::Success | CallStatus::UnknownOutcome) {
             return result;
         }
-        named(result, self.unknown().iter())
+        named(result, self.extras().unknown.iter())
     }
 }
 
@@ -35,7 +35,7 @@ impl Run {
         if result.status == CallStatus::Success || !has_called {
             return result;
         }
-        let (ended, open) = (task.unknown().iter().cloned(), self.interrupted_below(at));
+        let (ended, open) = (task.extras().unknown.iter().cloned(), self.interrupted_below(at));
         let unknown: Vec<UnknownCall> = ended.chain(open).filter(|unknown| unknown.is_below(outer)).collect();
         if unknown.is_empty() {
             return result;

@@ -99,11 +99,11 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
 fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
     let frame = |agent: &Agent| render::prompt_tokens(agent) + earlier.described_tokens(agent);
     let frame = earlier.agent().map_or(0, |id| frame(agent(configs, id)));
-    let received = earlier.extras.as_ref().map(|extras| &extras.received.fresh).filter(|received| !received.is_empty());
-    if earlier.documents.is_some() || received.is_some() {
+    let Extras { received, described, .. } = earlier.extras();
+    if earlier.documents.is_some() || !received.fresh.is_empty() {
         let documents = earlier.documents.as_deref().cloned().unwrap_or_default();
         let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), Held::Inherited)).collect();
-        let fresh = documents.fresh.iter().chain(received.into_iter().flatten()).cloned().collect();
+        let fresh = documents.fresh.iter().chain(&received.fresh).cloned().collect();
         // A question writes nothing, so it needs no bases of writes.
         let (read, named) = match task.kind {
             TaskKind::Question => (BTreeMap::new(), BTreeMap::new()),
@@ -111,13 +111,11 @@ fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
         };
         task.documents = Some(Box::new(TaskDocuments { read, named, held, fresh, ..TaskDocuments::default() }));
     }
-    let described = earlier.extras.as_ref().map(|extras| &extras.described).filter(|described| !described.is_empty());
-    if let Some(described) = described.filter(|_| earlier.agent() == task.agent()) {
+    if !described.is_empty() && earlier.agent() == task.agent() {
         task.extras.get_or_insert_default().described.clone_from(described);
         task.context_tokens = task.agent().map_or(0, |id| task.described_tokens(agent(configs, id)));
     }
-    let received = earlier.extras.as_ref().map_or(0, |extras| extras.received.tokens);
-    earlier.context_tokens.saturating_sub(frame) + received
+    earlier.context_tokens.saturating_sub(frame) + received.tokens
 }
 
 pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
@@ -191,7 +189,7 @@ pub(super) fn question_opened(run: &mut Run, entry: &QuestionOpened) {
 pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClosed) {
     let index = known(run, &entry.task);
     let task = &mut run.graph[index];
-    let answers_for = task.extras.as_ref().and_then(|extras| extras.answers_for.clone());
+    let answers_for = task.extras().answers_for.clone();
     let Some(question) = task.question.as_mut() else { return };
     Arc::make_mut(question).closed = Some(Box::new(entry.how.clone()));
     let question = Arc::clone(question);

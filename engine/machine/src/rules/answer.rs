@@ -20,7 +20,7 @@ pub(crate) fn answered(
     };
     let ModelTurn { text, mut calls, finish, usage, items, answered } = answer;
     if draft.task(task).has_requests(draft.run.configs()) {
-        draft.task(task).requests().name_calls(&mut calls);
+        draft.task(task).extras().requests.name_calls(&mut calls);
     }
     let summary = usable_summary(&text, &calls, finish);
     let usage = usage.map_or_else(|| estimated_usage(draft, task, &text, &calls), Usage::bounded);

@@ -132,7 +132,7 @@ fn repeated(draft: &Draft<'_>, call: CallAt) -> Result<Option<AnsweredRequest>, 
     if !task.has_requests(draft.run.configs()) {
         return Ok(None);
     }
-    let earlier = task.requests().earlier(&calls[call.index].asked, &calls[..call.index])?;
+    let earlier = task.extras().requests.earlier(&calls[call.index].asked, &calls[..call.index])?;
     Ok(earlier.cloned())
 }
 

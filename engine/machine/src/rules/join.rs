@@ -33,16 +33,15 @@ pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) {
     let error = CallError::new(ErrorCode::Cancelled, message).with_detail(json!({"join": join}));
     let result = CallResult::error(CallStatus::Cancelled, error);
     let graph = &draft.run.graph;
-    let live = |id: TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
     let envelope = Some(AfterExecution::Suspend);
     for (index, open) in calls.own().iter().enumerate().filter(|(_, call)| call.delegates && !call.is_finished()) {
-        if let Some(attempt) = live(open.id.attempt(open.next_attempt())) {
+        if let Some(attempt) = graph.find_live(&open.id.attempt(open.next_attempt())) {
             let end = End { result: result.clone().into(), limit: None, envelope };
             draft.steps.push(Step::End { task: attempt, end: Box::new(end) });
             continue;
         }
         draft.steps.push(Step::Deliver { call: CallAt { task, index }, result: open.with_attempts(result.clone()), envelope });
-        if let Some(approval) = live(open.id.approval(open.approvals())) {
+        if let Some(approval) = graph.find_live(&open.id.approval(open.approvals())) {
             draft.steps.push(Step::end(approval, result.clone()));
         }
     }

@@ -8,7 +8,7 @@ use baton_types::call::{CallOutput, KeptOutput};
 use baton_types::entry::Conflict;
 use baton_types::event::{Outcome, Produced};
 
-use crate::draft::FunctionDetails;
+use crate::draft::FinishDetails;
 use crate::prelude::*;
 
 /// Gives a call the result of its executor. Writes are committed with the result, all or none.
@@ -28,7 +28,8 @@ pub(super) fn finish(draft: &mut Draft<'_>, call: CallAt, outcome: Outcome, deli
     let documents = &draft.run.shared.documents;
     let exists = |read: &DocumentRef| result.status == CallStatus::Success && documents.version(read).is_some();
     let read = reads.into_iter().filter(exists).collect();
-    draft.finish_function(call, result, envelope, FunctionDetails { conflicts, read, delivered_by, printed });
+    let details = FinishDetails { conflicts, read, delivered_by, printed, result_of: None };
+    draft.finish_as(call, result.into(), envelope, details);
     draft.then(Step::Advance(call.task));
 }
 
