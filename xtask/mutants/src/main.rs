@@ -25,7 +25,8 @@ use self::report::Verdicts;
 use self::trial::{Test, Verdict};
 
 /// The crates that are changed and whose tests are tried, by folder; each is called `baton-` and the folder's name.
-const CRATES: [&str; 6] = ["engine/types", "engine/machine", "engine/schema", "engine/config", "engine/tool", "engine/template"];
+const CRATES: [&str; 7] =
+    ["engine/types", "engine/render", "engine/machine", "engine/schema", "engine/config", "engine/tool", "engine/template"];
 
 /// Files that are left out: the provider tests cover them, and their survivors have not been judged.
 const UNTOUCHED: &str = "engine/schema/src/provider/";
