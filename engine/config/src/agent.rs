@@ -28,7 +28,7 @@ use crate::shape::show;
 use crate::source::Role;
 use crate::template;
 use crate::template::{Scope, TemplateFault};
-use crate::tool::{may_need_approval, unapprovable};
+use crate::tool::keys::{may_need_approval, unapprovable};
 
 /// The most tokens that an answer may be allowed, so that sums of reservations stay far from where numbers end.
 const MAX_OUTPUT_TOKENS: u64 = 1_000_000_000;

@@ -1,37 +1,34 @@
 //! Tools: configs of a program, refined by a project's and a job's, joined with the functions that run them.
 
+mod executor;
+pub(crate) mod keys;
+mod refine;
+mod route;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_schema::{Others, object_schema};
-use baton_types::config::{
-    Arguments, CONFIG_ID, CalleeContext, Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome,
-    Origin, ServiceSpec, Tool,
-};
+use baton_types::config::{CONFIG_ID, Changes, Executor, MoneyHolder, Origin, Tool};
 use baton_types::id::{AgentId, ROUTE_PREFIX, ToolId};
-use baton_types::json::Json;
-use baton_types::limits::Limits;
 use baton_types::model::ToolDefinition;
-use baton_types::tool_type::{Then, ToolType};
-use serde_json::{Map, Value, json};
+use baton_types::tool_type::ToolType;
+use serde_json::{Map, Value};
 
+use self::refine::merge;
 use crate::fault::{Fault, FaultKind};
 use crate::form::{ToolForm, ToolTypeForm};
 use crate::load::Unconfigured;
-use crate::loader::{Loader, Read, fault_of_function, holder, place, place_of, same_id, stem, twin_key};
+use crate::loader::{Loader, Read, fault_of_function, holder, place, same_id, stem, twin_key};
 use crate::needed::{called_by, ids_of, is_needed, runs_programs};
 use crate::price::money_limit;
-use crate::reader::{Spot, Text, pointer};
-use crate::shape::{TOOL, show};
+use crate::reader::{Spot, Text};
+use crate::shape::TOOL;
 use crate::source::Role;
 
 /// Longest time of a call (default).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Keys that replace each other.
-const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
 
 /// Config files of a tool, the most general first: the program's, the project's and the job's. Each refines the ones
 /// before it.
@@ -202,88 +199,6 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Returns the default config of the tool that delegates to `agent`.
-    fn route_config(&self, agent: &str) -> Map<String, Value> {
-        let known = self.agents.get(agent).and_then(|agent| agent.value.get("description")).and_then(Value::as_str);
-        let description = format!("Delegate a task to the agent {agent} and wait for its result. {}", known.unwrap_or_default());
-        let config = json!({
-            "tool_id": format!("{ROUTE_PREFIX}{agent}"),
-            "type": ToolType::AgentAsTool.as_str(),
-            "description": description.trim_end(),
-            "parameters": {
-                "request": {"type": "string", "description": "The task for the agent; it sees only this text and the documents.", "required": true},
-                "documents": {
-                    "type": "array", "items": {"type": "string"}, "required": false,
-                    "description": "Paths of existing documents that the agent receives with the request."
-                }
-            },
-            "agent": agent
-        });
-        match config {
-            Value::Object(config) => config,
-            _ => unreachable!("the literal is an object"),
-        }
-    }
-
-    /// Makes the tool that delegates to `agent`, which no file refines.
-    fn derive_route(&mut self, id: &str, agent: &str) {
-        let config = self.route_config(agent);
-        let input = object_schema(config["parameters"].as_object().unwrap_or(&Map::new()), Others::Refused);
-        let id = ToolId::new(id);
-        let input = baton_schema::derived(&input);
-        let description = config["description"].as_str().unwrap_or_default().to_owned();
-        let definition = Arc::new(ToolDefinition {
-            id: id.clone(),
-            name: None,
-            description: description.clone(),
-            input_schema: input.json().clone(),
-        });
-        let tool = Tool {
-            id: id.clone(),
-            tool_type: ToolType::AgentAsTool,
-            title: None,
-            description,
-            summary: None,
-            input,
-            output: None,
-            effect: EffectClass::default(),
-            writes: false,
-            after: None,
-            controls_flow: false,
-            suspends: false,
-            suspend_timeout: None,
-            arguments: Arguments::default(),
-            calls: Vec::new(),
-            describes_tools: false,
-            manages_tasks: None,
-            runs_programs: false,
-            timeout: DEFAULT_TIMEOUT,
-            idle: None,
-            agent: Some(AgentId::new(agent)),
-            limits: Limits::default(),
-            context: CalleeContext::default(),
-            background: false,
-            follow_up: false,
-            on_failure: OnFailure::default(),
-            accept: None,
-            approval: None,
-            on_unknown_outcome: OnUnknownOutcome::default(),
-            changes: None,
-            executor: None,
-            examples: Vec::new(),
-            category: None,
-            tags: Vec::new(),
-            settings: Json::from(json!({})),
-            secrets: Vec::new(),
-            takes_config_id: false,
-            configuration: None,
-            reaches: Vec::new(),
-            source: None,
-            definition,
-        };
-        self.tools.insert(id, Arc::new(tool));
-    }
-
     /// Loads the tool `id` from its files. `derived` is the config that they refine, if they refine one that no file holds.
     fn load_tool(&mut self, id: &str, files: Vec<&Read<'s>>, derived: Option<Map<String, Value>>) {
         let function = self.functions.get(id).copied();
@@ -309,29 +224,6 @@ impl<'s> Loader<'s> {
         if !self.tools.contains_key(id) {
             self.assumed_tools.insert(id.to_owned());
         }
-    }
-
-    /// Checks that a refinement does not change the nature of a tool. Returns the changes that are not allowed.
-    fn check_refinement(&mut self, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
-        let mut unchanged = Map::new();
-        if over.value.get("tool_id").is_none() {
-            self.faults.push(over.text.fault(FaultKind::MissingKey, "/tool_id", Spot::Key, "key \"tool_id\" is missing"));
-        }
-        for key in ["type", "agent", "settings", "changes"] {
-            let Some(refined) = over.value.get(key) else { continue };
-            let message = format!("a config that refines a tool cannot change its \"{key}\"");
-            let fault = || over.text.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
-            match below.get(key) {
-                Some(kept) if refined != kept && (refined.is_string() || matches!(key, "settings" | "changes")) => {
-                    self.faults.push(fault().expected(show(kept)).found(show(refined)));
-                    unchanged.insert(key.to_owned(), kept.clone());
-                }
-                // Only the tool's author knows the changes that its calls make, and people rely on this display.
-                None if key == "changes" => self.faults.push(fault().expected("none")),
-                _ => {}
-            }
-        }
-        unchanged
     }
 
     fn build_tool(&mut self, form: ToolForm, value: &Value, texts: &Texts<'_, 's>) {
@@ -432,199 +324,4 @@ impl<'s> Loader<'s> {
         };
         self.tools.insert(id, Arc::new(tool));
     }
-
-    /// Reports keys that exclude each other or have no meaning for this type.
-    fn check_keys(&mut self, tool_type: ToolType, value: &Value, texts: &Texts<'_, 's>) {
-        let row = tool_type.behavior();
-        for (short, full) in ALTERNATIVES {
-            if value.get(short).is_some() && value.get(full).is_some() {
-                let message = format!("\"{short}\" and \"{full}\" exclude each other");
-                self.faults.push(texts.fault(FaultKind::MisplacedKey, &pointer(&[full]), Spot::Key, message));
-            }
-        }
-        let mut misplaced = |key: &str, meant: &str| {
-            if value.get(key).is_some() {
-                let message = format!("\"{key}\" does not apply to a tool of type {tool_type}");
-                let fault = texts.fault(FaultKind::MisplacedKey, &pointer(&[key]), Spot::Key, message);
-                self.faults.push(fault.expected(format!("this key only in {meant}")));
-            }
-        };
-        if !row.runs_code {
-            const KEYS: [&str; 15] = [
-                "effect",
-                "timeout_seconds",
-                "idle_seconds",
-                "writes",
-                "controls_flow",
-                "suspends",
-                "suspend_timeout_seconds",
-                "target_subject",
-                "args",
-                "envs",
-                "calls",
-                "on_unknown_outcome",
-                "settings",
-                "set",
-                "secrets",
-            ];
-            for key in KEYS {
-                misplaced(key, "a function_tool");
-            }
-        }
-        if !row.creates_task {
-            misplaced("limits", "an agent_as_tool or ask_master");
-        }
-        if tool_type != ToolType::AgentAsTool {
-            for key in ["agent", "context", "on_failure", "background", "follow_up", "accept"] {
-                misplaced(key, "an agent_as_tool");
-            }
-        }
-    }
-
-    /// Reports a tool that describes others but cannot be asked for them.
-    fn check_describes(&mut self, tool_type: ToolType, form: &ToolForm, value: &Value, texts: &Texts<'_, 's>) {
-        if !form.describes_tools.unwrap_or_default() {
-            return;
-        }
-        let row = tool_type.behavior();
-        let takes_names = ["/parameters/tools/items/type", "/input_schema/properties/tools/items/type"];
-        let message = if row.runs_code || row.then != Then::Continue {
-            format!("\"describes_tools\" does not apply to a tool of type {tool_type}")
-        } else if takes_names.iter().all(|place| value.pointer(place).and_then(Value::as_str) != Some("string")) {
-            "a tool that describes others needs the input \"tools\", an array of strings".to_owned()
-        } else {
-            return;
-        };
-        let fault = texts.fault(FaultKind::MisplacedKey, "/describes_tools", Spot::Key, message);
-        self.faults.push(fault.expected("a non_function_tool with the parameter \"tools\", an array of strings"));
-    }
-
-    /// Reports an approval without a possible approver, and a question that could never occur.
-    fn check_questions(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) {
-        if form.approval.is_some() && !may_need_approval(tool_type) {
-            self.faults.push(unapprovable(texts.text("/approval"), "/approval", tool_type));
-        }
-        let effect = form.effect.unwrap_or_default();
-        if form.on_unknown_outcome == Some(OnUnknownOutcome::Ask)
-            && tool_type.behavior().runs_code
-            && effect != EffectClass::AtMostOnce
-        {
-            let message = "\"on_unknown_outcome\" does not apply here: after a crash the call runs again";
-            let fault = texts.fault(FaultKind::MisplacedKey, "/on_unknown_outcome", Spot::Key, message);
-            self.faults.push(fault.expected("this key only with \"effect\": \"at_most_once\""));
-        }
-    }
-
-    fn check_agent(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) {
-        match &form.agent {
-            None if tool_type == ToolType::AgentAsTool => {
-                let message = "a tool of type agent_as_tool needs \"agent\"";
-                self.faults.push(texts.fault(FaultKind::MissingKey, "/agent", Spot::Key, message));
-            }
-            Some(agent) if !self.has_agent(agent) => {
-                let message = format!("tool \"{}\" delegates to the unknown agent \"{agent}\"", form.tool_id);
-                let fault = texts.fault(FaultKind::UnknownAgent, "/agent", Spot::Value, message);
-                self.faults.push(fault.near(agent, self.agents.keys().map(String::as_str)));
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns the executor of the tool. A function tool has exactly one, other tools have none.
-    fn executor(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
-        let id = &form.tool_id;
-        let is_shared = holder(texts.files.iter().copied(), "/exec").is_shared;
-        let (role, above) = if is_shared { (Role::SharedCommandFile, self.sources.above()) } else { (Role::CommandFile, 0) };
-        let known = self.sources.by_path(role);
-        let hash = |argument: &String| Some((argument.clone(), known.get(argument.as_str())?.text.clone()));
-        let exec = form.exec.as_ref().map(|exec| ExecSpec {
-            command: exec.command.clone(),
-            env: exec.env.clone(),
-            files: exec.command.iter().filter_map(hash).collect(),
-            above,
-        });
-        if let Some(service) = Self::service_of(form).filter(|_| tool_type.behavior().runs_code) {
-            return self.service_executor(service, form, texts);
-        }
-        match (tool_type.behavior().runs_code, texts.function, exec) {
-            (true, Some(function), None) => Some(Executor::Function(function.name())),
-            (true, None, Some(exec)) => Some(Executor::Exec(exec)),
-            (true, Some(function), Some(_)) => {
-                let message = format!("tool \"{id}\" has two executors: \"exec\" and fn {}", function.name);
-                let fault = texts.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message);
-                self.faults.push(fault.expected("one of them").note(place_of(function)));
-                None
-            }
-            (true, None, None) if self.reading => None,
-            (true, None, None) => {
-                let message = format!("the function tool \"{id}\" has no function: this program links none of that name");
-                let fault = texts.fault(FaultKind::NoExecutor, "/tool_id", Spot::Value, message);
-                self.faults.push(fault.near(id, self.functions.keys().copied()).expected("a #[tool] function or \"exec\""));
-                None
-            }
-            (false, Some(function), _) => {
-                let message =
-                    format!("tool \"{id}\" is of type {tool_type}, which runs no code, but fn {} implements it", function.name);
-                let fault = texts.fault(FaultKind::TooManyExecutors, "/type", Spot::Value, message);
-                self.faults.push(fault.expected("\"function_tool\"").note(place_of(function)));
-                None
-            }
-            (false, None, Some(_)) => {
-                let message = format!("a tool of type {tool_type} runs no code, so it has no \"exec\"");
-                self.faults.push(texts.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message));
-                None
-            }
-            (false, None, None) => None,
-        }
-    }
-}
-
-impl<'s> Loader<'s> {
-    /// Returns the executor of a tool service, which has no other.
-    fn service_executor(&mut self, service: ServiceSpec, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
-        let id = &form.tool_id;
-        let (place, message) = match (texts.function, &form.exec) {
-            (Some(function), _) => {
-                ("/target_subject", format!("tool \"{id}\" has two executors: \"target_subject\" and fn {}", function.name))
-            }
-            (None, Some(_)) => {
-                let place = texts.newest_of(["/exec", "/target_subject"]);
-                (place, format!("tool \"{id}\" has two executors: \"exec\" and \"target_subject\""))
-            }
-            (None, None) => return Some(Executor::Service(service)),
-        };
-        self.faults.push(texts.fault(FaultKind::TooManyExecutors, place, Spot::Key, message).expected("one of them"));
-        None
-    }
-}
-
-/// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative. A description replaces the summary
-/// too: catalogs would otherwise show the words of the refined config.
-fn merge(mut below: Map<String, Value>, over: &Value) -> Map<String, Value> {
-    if over.get("description").is_some() {
-        below.shift_remove("summary");
-    }
-    for (key, value) in over.as_object().into_iter().flatten() {
-        for (short, full) in ALTERNATIVES {
-            if key == short {
-                below.shift_remove(full);
-            } else if key == full {
-                below.shift_remove(short);
-            }
-        }
-        below.insert(key.clone(), value.clone());
-    }
-    below
-}
-
-/// Whether calls of such a tool may have to be approved: those that act. A note is only logged, and a question asks already.
-pub(crate) const fn may_need_approval(tool_type: ToolType) -> bool {
-    matches!(tool_type, ToolType::FunctionTool | ToolType::AgentAsTool | ToolType::Handoff)
-}
-
-/// Returns the fault of an approval for calls that need none.
-pub(crate) fn unapprovable(text: &Text<'_>, pointer: &str, tool_type: ToolType) -> Fault {
-    let message = format!("\"approval\" does not apply to a tool of type {tool_type}");
-    text.fault(FaultKind::MisplacedKey, pointer, Spot::Key, message)
-        .expected("this key only for a function_tool, agent_as_tool or handoff")
 }
