@@ -12,8 +12,9 @@ use tracing::Instrument as _;
 
 use super::outage::Outages;
 use super::sending::Sending;
+use super::status::status;
 use super::work::Work;
-use super::{Actor, Commands, Iteration, status};
+use super::{Actor, Commands, Iteration};
 use crate::error::RunError;
 use crate::handle::{Message, RunHandle, RunOutcome, Standing};
 use crate::recording::Recording;
