@@ -21,7 +21,7 @@ fn a_run_that_waits_for_a_person_exits_3_and_prints_the_command_that_answers() {
         (&question["question"], &question["asked_by"], &question["asked_of"]),
         (&json!("Q1"), &json!({"agent": "lead"}), &json!("person"))
     );
-    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "waiting");
+    assert_eq!(folder.status(), "waiting");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_answer_continues_a_run_that_no_process_executes() {
         .exits(0)
         .says("the answer to Q1 is in the inbox, until the run continues: units")
         .tells("baton resume");
-    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "waiting", "a pause lasts");
+    assert_eq!(folder.status(), "waiting", "a pause lasts");
     folder.baton(&["resume", "@last"]).exits(0).says("units");
 }
 

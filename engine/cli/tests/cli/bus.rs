@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use baton_servers::Nats;
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, eventually};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -45,18 +44,6 @@ fn example() -> String {
     repository().join("examples/tool-service/job").display().to_string()
 }
 
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_mins(1), "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn status(folder: &Folder) -> Value {
-    folder.baton(&["ps", "--output", "json"]).exits(0).json()[0]["status"].clone()
-}
-
 #[test]
 fn a_service_in_python_executes_the_calls_of_an_agent() {
     let (folder, bus) = (Folder::new(), Nats::start());
@@ -78,14 +65,14 @@ fn a_worker_continues_the_runs_whose_services_answer_later() {
     let queued = command(&folder, &bus, &["run", &example(), "--trust", "--queue"]).output().expect("baton is built");
     assert!(queued.status.success(), "{}", String::from_utf8_lossy(&queued.stderr));
     let first = worker(&folder, &bus);
-    eventually("the run waits for the service", || status(&folder) == "waiting");
+    eventually("the run waits for the service", || (folder.status() == "waiting").then_some(()));
     drop(first);
     let mut python = Command::new("python3");
     python.arg(repository().join("examples/tool-service/service.py")).args([bus.address().as_str(), "acme", "night"]);
     python.env("PYTHONPATH", repository().join("target/python"));
     let _service = Process(python.stdin(Stdio::null()).spawn().expect("python3 is installed"));
     let _second = worker(&folder, &bus);
-    eventually("the run has ended", || status(&folder) == "completed");
+    eventually("the run has ended", || (folder.status() == "completed").then_some(()));
     folder.baton(&["verify", "@last"]).exits(0);
 }
 

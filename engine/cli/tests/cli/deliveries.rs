@@ -1,11 +1,11 @@
 //! `deliver` and `work`: results of suspended calls, from another process than the one that made the calls.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Ran};
+use crate::support::{Folder, Ran, end, eventually, signal};
 
 /// Writes a job whose lead waits for an event, and then hands off.
 pub(crate) fn waiting_job(folder: &Folder) {
@@ -19,18 +19,6 @@ fn shown(folder: &Folder) -> Value {
     folder.baton(&["show", "@last", "--output", "json"]).exits(0).json()
 }
 
-/// Waits until `is_so` returns a value.
-fn eventually<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(value) = is_so() {
-            return value;
-        }
-        assert!(began.elapsed() < Duration::from_mins(1), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Starts a run, waits until its call is suspended, and returns the process with the key of the call.
 pub(crate) fn started(folder: &Folder) -> (Child, String) {
     let child = folder.command(&["run", "waiting"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -42,20 +30,15 @@ pub(crate) fn started(folder: &Folder) -> (Child, String) {
     (child, key)
 }
 
-pub(crate) fn end(mut child: Child, signal: &str) {
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
-    child.wait().unwrap();
-}
-
 #[test]
 fn a_paused_run_is_listed_as_paused_although_a_call_waits() {
     let folder = Folder::new();
     waiting_job(&folder);
     let (child, _) = started(&folder);
-    end(child, "-INT");
-    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "waiting");
+    end(child, "INT");
+    assert_eq!(folder.status(), "waiting");
     folder.baton(&["pause", "@last"]).exits(0);
-    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "paused");
+    assert_eq!(folder.status(), "paused");
 }
 
 #[test]
@@ -81,7 +64,7 @@ fn a_delivery_continues_a_run_whose_process_was_killed() {
     let folder = Folder::new();
     waiting_job(&folder);
     let (child, key) = started(&folder);
-    end(child, "-KILL");
+    end(child, "KILL");
     assert_eq!(shown(&folder)["suspended"][0]["key"], json!(key), "the key stays the same");
     folder.baton(&["deliver", &key, "{\"paid\": true}"]).exits(0).says("paid").tells("the result for call 0/1.1 of run");
     let events = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
@@ -94,7 +77,7 @@ fn a_run_names_its_only_call_and_a_failure_needs_a_reason_alone() {
     let folder = Folder::new();
     waiting_job(&folder);
     let (child, _) = started(&folder);
-    end(child, "-TERM");
+    end(child, "TERM");
     folder.baton(&["deliver", "@last"]).exits(2);
     folder.baton(&["deliver", "@last", "{}", "--failed", "no"]).exits(2);
     folder.baton(&["deliver", "@last", "--failed", " "]).exits(2).tells("the reason of --failed is empty");
@@ -112,7 +95,7 @@ fn a_key_that_this_store_has_not_made_is_refused() {
     folder.baton(&["deliver", "a:0_1.1:00", "{}"]).exits(6).tells("there is no key a:0_1.1:00");
     waiting_job(&folder);
     let (child, key) = started(&folder);
-    end(child, "-TERM");
+    end(child, "TERM");
     let (call, proof) = key.rsplit_once(':').unwrap();
     for wrong in [format!("{call}:{}", "0".repeat(proof.len())), format!("other:0_1.1:{proof}"), format!("{call}:")] {
         folder.baton(&["deliver", &wrong, "{}"]).exits(6).tells("there is no key");
@@ -127,22 +110,21 @@ fn a_worker_continues_waiting_runs() {
     let sleep = json!({"calls": [{"tool": "sleep", "input": {"seconds": 2}}]});
     let done = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "awake"}}}]});
     folder.job("asleep", &[("lead", &["sleep", "handoff"])], json!({"lead": {"turns": [sleep, done]}}), json!({}));
-    let mut sleeper = folder.command(&["run", "asleep"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let sleeper = folder.command(&["run", "asleep"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually("the run sleeps", || {
         let listed = folder.baton(&["ps", "--output", "json"]);
         (listed.code == 0 && listed.json()[0]["status"] == "waiting").then_some(())
     });
-    assert!(Command::new("kill").args(["-TERM", &sleeper.id().to_string()]).status().unwrap().success());
-    sleeper.wait().unwrap();
+    end(sleeper, "TERM");
     let (child, key) = started(&folder);
-    end(child, "-TERM");
+    end(child, "TERM");
     let worker = folder.command(&["work", "--output", "ndjson"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     folder.baton(&["deliver", &key, "{\"paid\": true}", "--no-resume"]).exits(0);
     eventually("both runs have ended", || {
         let listed = folder.baton(&["ps", "--output", "json"]).exits(0).json();
         listed.as_array().unwrap().iter().all(|run| run["status"] == "completed").then_some(())
     });
-    assert!(Command::new("kill").args(["-TERM", &worker.id().to_string()]).status().unwrap().success());
+    signal("TERM", worker.id());
     let output = worker.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -165,7 +147,7 @@ fn working_job(folder: &Folder) {
 
 #[test]
 fn a_run_continues_in_another_worker_after_the_end_of_its_worker() {
-    for signal in ["-TERM", "-KILL"] {
+    for name in ["TERM", "KILL"] {
         let folder = Folder::new();
         working_job(&folder);
         let marker = folder.path().join("started");
@@ -180,17 +162,17 @@ fn a_run_continues_in_another_worker_after_the_end_of_its_worker() {
             let report = (listed.code == 0 && listed.json()[0]["status"] == "waiting").then(|| shown(&folder))?;
             report["suspended"][0]["key"].as_str().map(str::to_owned)
         });
-        end(first, "-TERM");
+        end(first, "TERM");
         let worker = with_environment(&["work"], "600");
         folder.baton(&["deliver", &key, "{}", "--no-resume"]).exits(0);
         eventually("the command runs", || marker.exists().then_some(()));
-        end(worker, signal);
+        end(worker, name);
         let again = with_environment(&["work"], "0");
         eventually("the run waits again", || {
             let report = shown(&folder);
             (report["suspended"][0]["call"] == "0/3.1").then_some(())
         });
-        end(again, "-TERM");
+        end(again, "TERM");
         folder.baton(&["verify", "@last"]).exits(0);
     }
 }
@@ -201,7 +183,7 @@ fn a_delivery_returns_when_the_run_waits_again() {
     let wait = json!({"calls": [{"tool": "wait_for_event", "input": {"event": "more"}}]});
     folder.job("waiting", &[("lead", &["wait_for_event", "handoff"])], json!({"lead": {"turns": [wait, wait]}}), json!({}));
     let (child, key) = started(&folder);
-    end(child, "-TERM");
+    end(child, "TERM");
     folder.baton(&["deliver", &key, "{}"]).exits(3).tells("baton deliver ").tells(":0_2.1:");
 }
 
@@ -235,7 +217,7 @@ fn a_delivery_after_a_deadline_is_refused() {
     let done = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]});
     folder.job("waiting", &[("lead", &["wait_for_event", "handoff"])], json!({"lead": {"turns": [wait, done]}}), json!({}));
     let (child, key) = started(&folder);
-    end(child, "-TERM");
+    end(child, "TERM");
     std::thread::sleep(Duration::from_millis(1_100));
     folder.baton(&["deliver", &key, "{}"]).exits(1).tells("no result can be delivered for call 0/1.1: it has its result");
     folder.baton(&["resume", "@last"]).exits(0);

@@ -5,18 +5,11 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Folder, Ran};
-
-fn written() -> Folder {
-    let folder = Folder::new();
-    folder.writing_job();
-    folder.baton(&["run", "writing"]).exits(0);
-    folder
-}
+use crate::support::{Folder, Ran, wrapped};
 
 #[test]
 fn documents_are_listed_with_their_versions() {
-    let folder = written();
+    let folder = Folder::with_documents();
     folder.baton(&["doc", "ls", "@last"]).exits(0).says("out/page.md v2").says("source.csv v1").says("worker");
     let all = folder.baton(&["doc", "ls", "@last", "--versions", "--output", "json"]).exits(0).json();
     let names: Vec<String> = all
@@ -45,10 +38,7 @@ fn a_command_that_names_a_document_is_safe_to_paste_whatever_a_model_called_it()
         let mut shell = Command::new("sh");
         let arguments = shell.args(["-c", &format!("printf '<%s>' {line}")]).current_dir(folder.path()).output().unwrap();
         assert!(String::from_utf8(arguments.stdout).unwrap().ends_with(&format!("<{path}>")), "{line}");
-        let plain = folder.command(&[]);
-        let mut pasted = Command::new("sh");
-        pasted.args(["-c", &format!("{} doc diff {line}", plain.get_program().display())]).current_dir(folder.path());
-        pasted.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut pasted = wrapped("sh", &["-c", &format!("\"$0\" doc diff {line}")], &folder.command(&[]));
         Ran::from(pasted.output().unwrap()).exits(0).says("+two");
         assert!(!folder.path().join("pwned").exists());
     }
@@ -70,7 +60,7 @@ fn a_long_name_leaves_room_for_the_other_columns() {
 
 #[test]
 fn the_log_of_a_document_names_the_writers_and_readers_of_each_version() {
-    let folder = written();
+    let folder = Folder::with_documents();
     let log = folder.baton(&["doc", "log", "out/page.md", "--output", "json"]).exits(0).json();
     let of = |at: usize, names: &[&str]| -> Vec<_> { names.iter().map(|name| log[at][*name].clone()).collect() };
     let names = ["version", "base", "written_by", "task", "call", "tool", "size_bytes", "mime_type"];
@@ -153,7 +143,7 @@ fn the_blocks_of_a_document_are_printed_whole() {
 
 #[test]
 fn a_document_is_printed_byte_for_byte_at_any_version() {
-    let folder = written();
+    let folder = Folder::with_documents();
     assert_eq!(folder.baton(&["doc", "cat", "@last", "out/page.md"]).exits(0).stdout, "# One\n\nsecond line\n");
     assert_eq!(folder.baton(&["doc", "cat", "@last", "out/page.md@1"]).exits(0).stdout, "# One\n\nfirst line\n");
     folder.baton(&["doc", "cat", "@last", "out/page.md@9"]).exits(6).tells("there is no version 9 of out/page.md");
@@ -163,7 +153,7 @@ fn a_document_is_printed_byte_for_byte_at_any_version() {
 
 #[test]
 fn a_difference_names_both_versions_and_who_wrote_them() {
-    let folder = written();
+    let folder = Folder::with_documents();
     let ran = folder.baton(&["doc", "diff", "@last", "out/page.md"]).exits(0).says("--- out/page.md v1 (worker)");
     ran.says("+++ out/page.md v2 (worker)").says("-first line").says("+second line");
     let report =
@@ -205,7 +195,7 @@ fn a_document_that_cannot_be_written_out_does_not_cost_the_result() {
 
 #[test]
 fn a_folder_that_is_not_empty_is_left_alone_without_force() {
-    let folder = written();
+    let folder = Folder::with_documents();
     folder.write("mine/source.csv", "my own");
     folder.baton(&["run", "writing", "--out", "mine"]).exits(2).tells("mine is not empty").tells("--force");
     assert_eq!(folder.baton(&["ps", "--output", "json"]).json().as_array().unwrap().len(), 1, "no second run began");
@@ -221,7 +211,7 @@ fn a_folder_that_is_not_empty_is_left_alone_without_force() {
 
 #[test]
 fn documents_are_exported_into_a_folder_named_after_the_run() {
-    let folder = written();
+    let folder = Folder::with_documents();
     let run = folder.last_run();
     folder.baton(&["doc", "export", "@last"]).exits(0).says(&format!("{run}/out/page.md")).tells("exports 2 documents");
     assert_eq!(folder.read(&format!("{run}/source.csv")), "a,b\n1,2\n");
@@ -282,7 +272,7 @@ fn a_document_is_never_called_like_a_version() {
 
 #[test]
 fn documents_are_exported_by_name_and_version() {
-    let folder = written();
+    let folder = Folder::with_documents();
     folder.baton(&["doc", "export", "@last", "--out", "all"]).exits(0).says("all/out/page.md").says("all/source.csv");
     folder.baton(&["doc", "export", "@last", "out/page.md@1", "--out", "first"]).exits(0);
     assert_eq!(folder.read("first/out/page.md"), "# One\n\nfirst line\n");

@@ -1,14 +1,14 @@
 //! The remains of a run whose process was killed: no running command, and after the next start no folder.
 
 use std::fs;
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{Folder, Ran};
+use crate::screens::Screen;
+use crate::support::{Folder, Ran, is_alive, signal, wait_until_gone, wrapped};
 
 /// A job with a command that hangs the first time and answers the second time.
 struct Hanging {
@@ -85,28 +85,6 @@ impl Drop for Hanging {
     }
 }
 
-fn kill(process: u32) {
-    signal("KILL", process);
-}
-
-fn signal(name: &str, process: u32) {
-    assert!(Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap().success());
-}
-
-/// Returns true if a process exists and is not a zombie.
-fn is_alive(process: &str) -> bool {
-    let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
-}
-
-fn wait_until_gone(process: &str) {
-    let began = Instant::now();
-    while is_alive(process) {
-        assert!(began.elapsed() < Duration::from_secs(10), "process {process} is still there");
-        std::thread::yield_now();
-    }
-}
-
 /// Returns the guard of an engine, if it has one.
 fn guard_of(engine: u32) -> Option<u32> {
     let mark = format!("BATON_GUARD_OF={engine}-");
@@ -163,7 +141,7 @@ fn a_guard_that_is_killed_is_replaced_while_its_engine_lives() {
         assert!(began.elapsed() < Duration::from_secs(10), "the guard has another name");
         std::thread::yield_now();
     }
-    kill(guard);
+    signal("KILL", guard);
     let began = Instant::now();
     let next = loop {
         assert!(began.elapsed() < Duration::from_secs(20), "nothing replaces the guard");
@@ -190,7 +168,7 @@ fn who_resumes_a_run_ends_commands_that_engine_and_guard_left_behind() {
         let (mut engine, processes) = hanging.begin();
         // The engine is stopped, so that it cannot start another guard.
         signal("STOP", engine.id());
-        kill(guard_of(engine.id()).expect("a command runs"));
+        signal("KILL", guard_of(engine.id()).expect("a command runs"));
         engine.kill().unwrap();
         engine.wait().unwrap();
         assert!(processes.iter().all(|process| is_alive(process)), "nobody could end them");
@@ -219,34 +197,18 @@ fn a_copy_of_a_store_ends_no_command_of_the_engine_that_has_the_original() {
     }
 }
 
-/// A Python program that runs its arguments on a pseudo-terminal.
-const PSEUDO_TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
-
 #[test]
 fn an_engine_without_commands_has_no_guard() {
     let folder = Folder::new();
     folder.asking_job();
-    let program = folder.command(&["run", "asking"]);
-    // With `CI` set, the program would not ask.
-    let mut command = Command::new("python3");
-    command.env_remove("CI");
-    command.args(["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"]);
-    command.arg(program.get_program()).args(program.get_args()).current_dir(folder.path());
-    let mut terminal = command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut out, mut drawn) = (terminal.stdout.take().unwrap(), String::new());
-    while !drawn.contains("Revenue or units?") {
-        let mut piece = [0; 4096];
-        let read = out.read(&mut piece).unwrap();
-        assert_ne!(read, 0, "{drawn}");
-        drawn += &String::from_utf8_lossy(&piece[..read]);
-    }
-    let run = folder.baton(&["ps", "--output", "json"]).exits(0).json()[0].clone();
+    let mut screen = Screen::open(&folder, &["run", "asking"]);
+    screen.shows("Revenue or units?");
+    let run = folder.listed();
     let owner = run["owner"].as_str().and_then(|owner| owner.strip_prefix("process ")).expect("it waits in a living process");
     let engine = owner.split('-').next().unwrap();
     assert_eq!(guard_of(engine.parse().unwrap()), None);
-    kill(engine.parse().unwrap());
-    drop(out);
-    terminal.wait().unwrap();
+    signal("KILL", engine.parse().unwrap());
+    screen.ends();
 }
 
 #[test]
@@ -269,7 +231,7 @@ fn a_run_whose_store_is_taken_away_stops_and_says_so() {
     fs::read_to_string(&hanging.began).unwrap();
     fs::rename(hanging.folder.path().join(".baton/baton.db"), hanging.folder.path().join("elsewhere.db")).unwrap();
     for process in hanging.folder.read("pids").split_whitespace() {
-        kill(process.parse().unwrap());
+        signal("KILL", process.parse().unwrap());
     }
     Ran::from(engine.wait_with_output().unwrap()).exits(1).tells("was moved, removed, replaced or truncated while it was in use");
 }
@@ -282,20 +244,11 @@ fn a_run_whose_disk_takes_no_more_stops_and_is_resumed_when_there_is_room() {
     let mut turns: Vec<_> = (0..9).map(write).collect();
     turns.push(json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "all written"}}}]}));
     folder.job("writing", &[("lead", &["write_file", "handoff"])], json!({"lead": {"turns": turns}}), json!({}));
-    let program = folder.command(&["run", "writing"]);
     // A file may have 1,400 KiB at most, and the script alone takes 800. The signal about a larger file is ignored, so the write
     // fails.
-    let mut command = folder.command(&[]);
     let limited = "trap '' XFSZ; ulimit -f 2800; exec \"$@\"";
-    let mut shell = Command::new("sh");
-    shell.args(["-c", limited, "sh"]).arg(program.get_program()).args(program.get_args()).current_dir(folder.path());
-    for (name, value) in command.env("SHELL", "sh").get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    let ran = Ran::from(shell.stdin(Stdio::null()).output().unwrap()).exits(130);
+    let mut shell = wrapped("sh", &["-c", limited, "sh"], &folder.command(&["run", "writing"]));
+    let ran = Ran::from(shell.output().unwrap()).exits(130);
     let run = folder.last_run();
     ran.tells(&format!("baton resume {run}"));
     let report = folder.baton(&["resume", &run, "--output", "json"]).exits(0).json();

@@ -1,12 +1,10 @@
 //! Commands that make calls, when the engine is killed while they wait.
 
-use std::fs;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, wait_until_gone};
 
 /// Makes a job whose command `errand` calls `log`, and then `hang`, which hangs the first time.
 fn errands(effect: &str) -> Folder {
@@ -38,11 +36,6 @@ fn errands(effect: &str) -> Folder {
     folder
 }
 
-fn is_alive(process: &str) -> bool {
-    let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
-}
-
 #[test]
 fn a_command_that_waits_dies_with_its_engine_and_its_class_decides() {
     for (effect, expected) in [("keyed", "success"), ("at_most_once", "unknown_outcome")] {
@@ -58,11 +51,7 @@ fn a_command_that_waits_dies_with_its_engine_and_its_class_decides() {
         engine.wait().unwrap();
         let processes = folder.read("pids");
         assert_eq!(processes.lines().count(), 2, "the command and its call");
-        let began = Instant::now();
-        while processes.lines().any(is_alive) {
-            assert!(began.elapsed() < Duration::from_secs(10), "one of {processes:?} is still there");
-            std::thread::yield_now();
-        }
+        processes.lines().for_each(wait_until_gone);
         let ended = folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json();
         assert_eq!(ended["result"], json!({"summary": "all done"}));
         assert_eq!(folder.read("effects"), "once\n", "{effect}: a call that has its result is not made again");

@@ -4,16 +4,9 @@ use serde_json::{Value, json};
 
 use crate::support::Folder;
 
-fn written() -> Folder {
-    let folder = Folder::new();
-    folder.writing_job();
-    folder.baton(&["run", "writing"]).exits(0);
-    folder
-}
-
 #[test]
 fn runs_are_listed_newest_first_and_found_by_a_beginning() {
-    let folder = written();
+    let folder = Folder::with_documents();
     folder.echo_job();
     folder.baton(&["run", "echoing"]).exits(0);
     let runs = folder.baton(&["ps", "--output", "json"]).exits(0).json();
@@ -28,7 +21,7 @@ fn runs_are_listed_newest_first_and_found_by_a_beginning() {
 
 #[test]
 fn a_run_is_shown_as_a_tree_with_result_and_documents() {
-    let folder = written();
+    let folder = Folder::with_documents();
     let ran = folder.baton(&["show", "@last"]).exits(0).says("✓ lead").says("└─✓ worker").says("written").says("out/page.md v2");
     assert!(ran.stdout.contains("request     Do it."), "{}", ran.stdout);
     assert_eq!(folder.baton(&["show", "@last", "--output", "json"]).exits(0).json()["result"], json!({"summary": "written"}));
@@ -43,7 +36,7 @@ fn a_run_is_shown_as_a_tree_with_result_and_documents() {
 
 #[test]
 fn what_a_model_is_sent_can_be_read() {
-    let folder = written();
+    let folder = Folder::with_documents();
     let sent = folder.baton(&["show", "@last", "--task", "0/1.1", "--messages", "--output", "json"]).exits(0).json();
     assert_eq!((&sent["system"], &sent["turn"], &sent["model"]), (&json!("Do it."), &json!(3), &json!("scripted")));
     let first = &sent["messages"][0];
@@ -58,7 +51,7 @@ fn what_a_model_is_sent_can_be_read() {
 
 #[test]
 fn the_timeline_has_the_five_fields_of_the_seed() {
-    let folder = written();
+    let folder = Folder::with_documents();
     let rows = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
     for (number, row) in (1..).zip(&rows) {
         assert_eq!(row["seq"], number);
@@ -151,7 +144,7 @@ fn an_agent_cannot_have_an_id_that_views_use_for_others() {
 
 #[test]
 fn a_timeline_can_be_narrowed() {
-    let folder = written();
+    let folder = Folder::with_documents();
     let rows =
         folder.baton(&["timeline", "@last", "--task", "0/1.1", "--type", "call_finished", "--output", "json"]).exits(0).json();
     assert_eq!(rows.as_array().unwrap().len(), 3);
@@ -168,7 +161,7 @@ fn a_timeline_can_be_narrowed() {
 
 #[test]
 fn a_graph_shows_who_delegates_to_whom() {
-    let folder = written();
+    let folder = Folder::with_documents();
     folder.baton(&["graph", "@last"]).exits(0).says("graph TD").says("lead · completed").says("t0 -->|\"Write it.\"| t1");
     folder.baton(&["graph", "@last", "--format", "dot"]).exits(0).says("digraph").says("\"0\" -> \"0/1.1\"");
     folder.baton(&["graph", "writing"]).exits(0).says("t0[\"lead · scripted\"]").says("t0 --> t1");
@@ -179,7 +172,7 @@ fn a_graph_shows_who_delegates_to_whom() {
 
 #[test]
 fn shells_complete_commands_runs_jobs_and_tools() {
-    let folder = written();
+    let folder = Folder::with_documents();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         folder.baton(&["completions", shell]).exits(0).says("COMPLETE");
     }

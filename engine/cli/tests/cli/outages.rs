@@ -77,10 +77,6 @@ fn folder(url: &str, more: Value) -> Folder {
 
 const RUN: [&str; 4] = ["run", "echoing", "--model", "mine:m"];
 
-fn status(folder: &Folder) -> Value {
-    folder.baton(&["ps", "--output", "json"]).json()[0]["status"].clone()
-}
-
 #[test]
 fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
     let html = "<html><title>Log in</title></html>";
@@ -138,14 +134,14 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
         });
         let ran = folder.baton(&RUN).exits(5);
         ran.tells("waiting for mine").tells(reason).tells("baton resume");
-        assert_eq!(status(&folder), "waiting for mine", "{name}");
+        assert_eq!(folder.status(), "waiting for mine", "{name}");
         let shown = folder.baton(&["show", "@last", "--output", "json"]).json();
         assert_eq!((&shown["status"], &shown["result"]), (&json!("waiting_for_provider"), &Value::Null), "{name}");
         assert_eq!(shown["error"]["code"], "model_unavailable", "{name}");
         folder.baton(&["resume", "@last"]).exits(5);
         is_cured.store(true, std::sync::atomic::Ordering::SeqCst);
         folder.baton(&["resume", "@last"]).exits(0).says("hello");
-        assert_eq!(status(&folder), "completed", "{name}");
+        assert_eq!(folder.status(), "completed", "{name}");
         assert!(holding(folder.path(), KEY).is_empty(), "{name}");
     }
 }
@@ -164,7 +160,7 @@ fn a_provider_that_cannot_be_reached_is_named_with_the_reason() {
     for (url, reason) in table {
         let folder = folder(&url, json!({}));
         folder.baton(&RUN).exits(5).tells("mine cannot be reached at").tells(reason).tells("baton resume");
-        assert_eq!(status(&folder), "waiting for mine", "{url}");
+        assert_eq!(folder.status(), "waiting for mine", "{url}");
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use baton_servers::{Database, Nats, Postgres};
 use serde_json::json;
 
-use crate::deliveries::{end, started, waiting_job};
-use crate::support::{Folder, Ran};
+use crate::deliveries::{started, waiting_job};
+use crate::support::{Folder, Ran, end};
 
 /// A folder whose commands use a database.
 struct Shared<'a> {
@@ -107,7 +107,7 @@ fn a_store_moves_to_a_database_and_back_with_its_suspended_call() {
     let copy = |from: &str, to: &str| folder.baton(&["store", "copy", from, to]);
     let refused = copy(".baton/baton.db", &address).exits(1);
     refused.tells(&folder.last_run()).tells(&format!("process {}-", child.id())).tells("stop that process");
-    end(child, "-TERM");
+    end(child, "TERM");
     copy("none.db", &address).exits(6).tells("there is no store none.db");
     copy("memory", &address).exits(2).tells("name a file or a database");
     copy("none.db", "mysql://one/runs").exits(6);
@@ -206,10 +206,9 @@ fn three_workers_lose_no_run(bus: Option<&Nats>) {
         bus.start_again();
     }
     until(RUNS);
-    for worker in &mut workers[1..] {
+    for mut worker in workers.split_off(1) {
         assert!(worker.try_wait().unwrap().is_none(), "a worker waits until the database is back");
-        assert!(std::process::Command::new("kill").arg(worker.id().to_string()).status().unwrap().success());
-        assert_eq!(worker.wait().unwrap().code(), Some(0));
+        assert_eq!(end(worker, "TERM").code(), Some(0));
     }
     // A call that a crash interrupted ran again, with the same key.
     let keys = std::fs::read_to_string(&counted).unwrap();
@@ -231,10 +230,7 @@ fn no_run_is_stuck_or_does_something_twice_while_workers_are_restarted() {
         command
     };
     let worker = || command(&["work", "--slots", "4"]).spawn().unwrap();
-    let stop = |mut worker: std::process::Child| {
-        assert!(std::process::Command::new("kill").arg(worker.id().to_string()).status().unwrap().success());
-        assert_eq!(worker.wait().unwrap().code(), Some(0));
-    };
+    let stop = |worker| assert_eq!(end(worker, "TERM").code(), Some(0));
     let mut old = worker();
     for _ in 0..restarts {
         assert!(command(&["run", "counting", "--queue", "--trust"]).status().unwrap().success());

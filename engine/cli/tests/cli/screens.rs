@@ -1,9 +1,9 @@
 //! The program on a pseudo-terminal: its drawings, typed keys, and a window whose size changes.
 
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use crate::support::Folder;
+use crate::support::{Folder, wrapped};
 
 /// The key of Ctrl-C, and the sequence that makes the cursor visible again.
 pub(crate) const CTRL_C: &str = "\u{3}";
@@ -51,16 +51,9 @@ impl Screen {
     /// Starts the program with `arguments` on a terminal of 100 columns.
     pub(crate) fn open(folder: &Folder, arguments: &[&str]) -> Self {
         let program = folder.command(arguments);
-        let mut command = Command::new("python3");
-        command.args(["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"]);
-        command.arg(program.get_program()).args(program.get_args()).current_dir(folder.path()).env("TERM", "xterm");
-        for (name, value) in program.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let arguments = ["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"];
+        let mut command = wrapped("python3", &arguments, &program);
+        let mut child = command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (keys, out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { child, keys, out, drawn: String::new() }
     }

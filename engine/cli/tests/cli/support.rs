@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,6 +27,14 @@ impl Folder {
     /// Creates an empty folder.
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Returns a folder in which the run of a [`writing_job`](Self::writing_job) has ended.
+    pub(crate) fn with_documents() -> Self {
+        let folder = Self::new();
+        folder.writing_job();
+        folder.baton(&["run", "writing"]).exits(0);
+        folder
     }
 
     /// Returns its path.
@@ -132,9 +141,22 @@ impl Folder {
         self.job("asking", &[("lead", &["ask_master", "handoff"])], script, json!({}));
     }
 
+    /// Returns the newest run as `ps` lists it.
+    #[track_caller]
+    pub(crate) fn listed(&self) -> Value {
+        self.baton(&["ps", "--output", "json"]).exits(0).json()[0].clone()
+    }
+
+    /// Returns the status of the newest run.
+    #[track_caller]
+    pub(crate) fn status(&self) -> Value {
+        self.listed()["status"].clone()
+    }
+
     /// Returns the id of the newest run.
+    #[track_caller]
     pub(crate) fn last_run(&self) -> String {
-        self.baton(&["ps", "--output", "json"]).json()[0]["run"].as_str().expect("there is a run").to_owned()
+        self.listed()["run"].as_str().expect("there is a run").to_owned()
     }
 }
 
@@ -185,5 +207,62 @@ impl From<std::process::Output> for Ran {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+}
+
+/// Returns a command that starts `wrapper` with `arguments`, followed by the program and the arguments of `command`. The
+/// wrapper has the folder and the environment of `command`.
+pub(crate) fn wrapped(wrapper: &str, arguments: &[&str], command: &Command) -> Command {
+    let mut wrapped = Command::new(wrapper);
+    wrapped.args(arguments).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    wrapped.current_dir(command.get_current_dir().expect("the program runs in the folder of a test"));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
+/// Waits until `is_so` returns a value.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = is_so() {
+            return value;
+        }
+        assert!(began.elapsed() < Duration::from_mins(1), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a signal to a process, such as `TERM`.
+#[track_caller]
+pub(crate) fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap().success());
+}
+
+/// Ends a child process by a signal.
+#[track_caller]
+pub(crate) fn end(mut child: Child, name: &str) -> ExitStatus {
+    signal(name, child.id());
+    child.wait().unwrap()
+}
+
+/// Returns true if a process exists and is not a zombie.
+pub(crate) fn is_alive(process: &str) -> bool {
+    let state = Command::new("ps").args(["-o", "stat=", "-p", process]).output().unwrap();
+    let state = String::from_utf8(state.stdout).unwrap();
+    !state.trim().is_empty() && !state.trim().starts_with(['Z', 'X'])
+}
+
+/// Waits until a process has ended, even if it was not reaped yet.
+#[track_caller]
+pub(crate) fn wait_until_gone(process: &str) {
+    let began = Instant::now();
+    while is_alive(process) {
+        assert!(began.elapsed() < Duration::from_secs(20), "process {process} is still there");
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::screens::{CTRL_C, CURSOR_BACK, Screen};
-use crate::support::{Folder, Ran};
+use crate::support::{Folder, Ran, signal, wait_until_gone, wrapped};
 
 /// A tool that waits: its command writes its process id to a pipe, and ends when the test writes to a pipe of its own.
 struct Gate {
@@ -62,15 +62,7 @@ struct Terminal {
 impl Terminal {
     fn open(folder: &Folder, arguments: &[&str]) -> Self {
         let program = folder.command(&[arguments, &["--output", "ndjson"]].concat());
-        let mut command = Command::new("python3");
-        command.args(["-c", HUNG_UP_BY_DEFAULT]).arg(program.get_program()).args(program.get_args());
-        command.current_dir(folder.path()).stdin(Stdio::null());
-        for (name, value) in program.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
+        let mut command = wrapped("python3", &["-c", HUNG_UP_BY_DEFAULT], &program);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (out, err) = (BufReader::new(child.stdout.take().unwrap()), BufReader::new(child.stderr.take().unwrap()));
         Self { child, out, err, told: String::new() }
@@ -102,8 +94,7 @@ impl Terminal {
     }
 
     fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+        signal(name, self.child.id());
     }
 
     /// Waits until the process ends.
@@ -114,20 +105,6 @@ impl Terminal {
         self.err.read_to_string(&mut stderr).unwrap();
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Ran { code, stdout, stderr }
-    }
-}
-
-/// Waits until a process has ended, even if it was not reaped yet.
-#[track_caller]
-fn wait_until_gone(process: &str) {
-    let began = Instant::now();
-    loop {
-        let state = Command::new("ps").args(["-o", "stat=", "-p", process]).output().unwrap();
-        let state = String::from_utf8(state.stdout).unwrap();
-        if state.trim().is_empty() || state.trim().starts_with('Z') {
-            return;
-        }
-        assert!(began.elapsed() < Duration::from_secs(20), "process {process} is still there: {state}");
     }
 }
 
@@ -147,17 +124,13 @@ fn gated(folder: &Folder, job: &str, effect: &str) -> Gate {
     Gate::new(folder, job, effect)
 }
 
-fn listed(folder: &Folder) -> Value {
-    folder.baton(&["ps", "--output", "json"]).exits(0).json()[0].clone()
-}
-
 #[test]
 fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() {
     let folder = Folder::new();
     let gate = gated(&folder, "gated", "idempotent");
     let mut terminal = Terminal::open(&folder, &["run", "gated", "--trust"]);
     let process = gate.reached();
-    assert_eq!((&listed(&folder)["status"], &listed(&folder)["held"]), (&json!("running"), &json!(true)));
+    assert_eq!((&folder.status(), &folder.listed()["held"]), (&json!("running"), &json!(true)));
     let told = folder.baton(&["pause", "@last", "--output", "json"]).exits(0).json();
     assert_eq!(
         (&told["command"], &told["delivery"], &told["entry"]["data"]["action"]),
@@ -166,7 +139,7 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
     terminal.shows(&["\"paused\""]);
     terminal.tells("paused by ann (person)   → baton resume");
     folder.baton(&["pause", "@last"]).exits(0).says("is already paused").tells("baton resume");
-    assert_eq!(listed(&folder)["status"], "paused");
+    assert_eq!(folder.status(), "paused");
     folder.baton(&["show", "@last"]).exits(0).says("‖ paused").says("waits for worker");
     gate.open(&process);
     terminal.shows(&["call_finished", "\"gate\""]);
@@ -226,7 +199,7 @@ fn cancelling_a_run_ends_it_in_its_own_terminal_too() {
     let ran = terminal.ends().exits(1).tells("cancelled by ann (person): the wrong job");
     assert_eq!(ran.lines().last().unwrap()["report"]["status"], "cancelled");
     wait_until_gone(&process);
-    assert_eq!((&listed(&folder)["status"], &listed(&folder)["owner"]), (&json!("cancelled"), &Value::Null));
+    assert_eq!((&folder.status(), &folder.listed()["owner"]), (&json!("cancelled"), &Value::Null));
 }
 
 #[test]
@@ -238,7 +211,7 @@ fn a_run_whose_process_was_killed_is_interrupted_and_can_be_resumed_or_cancelled
         let process = gate.reached();
         terminal.signal("KILL");
         terminal.ends();
-        assert_eq!((&listed(&folder)["status"], &listed(&folder)["held"]), (&json!("interrupted"), &json!(false)));
+        assert_eq!((&folder.status(), &folder.listed()["held"]), (&json!("interrupted"), &json!(false)));
         process
     };
     let orphan = killed(&gate);
@@ -246,7 +219,7 @@ fn a_run_whose_process_was_killed_is_interrupted_and_can_be_resumed_or_cancelled
     folder.baton(&["show", "@last"]).exits(0).says("interrupted: no process runs it").tells("baton resume");
     let paused = folder.baton(&["pause", "@last", "--output", "json"]).exits(0).json();
     assert_eq!((&paused["delivery"], &paused["entry"]["data"]["action"]), (&json!("done"), &json!("paused")));
-    assert_eq!((&listed(&folder)["status"], &listed(&folder)["owner"]), (&json!("paused"), &Value::Null));
+    assert_eq!((&folder.status(), &folder.listed()["owner"]), (&json!("paused"), &Value::Null));
     folder.baton(&["steer", "@last", "go on"]).exits(0).says("the command is in the inbox");
     wait_until_gone(&orphan);
     let terminal = Terminal::open(&folder, &["resume", "@last"]);
@@ -256,7 +229,7 @@ fn a_run_whose_process_was_killed_is_interrupted_and_can_be_resumed_or_cancelled
 
     let orphan = killed(&gate);
     folder.baton(&["cancel", "@last"]).exits(0).says("is cancelled");
-    assert_eq!(listed(&folder)["status"], "cancelled");
+    assert_eq!(folder.status(), "cancelled");
     wait_until_gone(&orphan);
 }
 
@@ -333,7 +306,7 @@ fn ctrl_c_awaits_a_command_that_must_not_be_repeated_and_a_second_one_kills_it()
     terminal.tells("gate of worker ends: it must not be repeated. Ctrl-C again stops at once");
     gate.open(&process);
     terminal.ends().exits(130).tells("baton resume");
-    assert_eq!((&listed(&folder)["status"], &listed(&folder)["owner"]), (&json!("stopped"), &Value::Null));
+    assert_eq!((&folder.status(), &folder.listed()["owner"]), (&json!("stopped"), &Value::Null));
     assert_eq!(folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json()["result"], json!({"summary": "all done"}));
 
     let mut terminal = Terminal::open(&folder, &["run", "gated", "--trust"]);
@@ -347,7 +320,7 @@ fn ctrl_c_awaits_a_command_that_must_not_be_repeated_and_a_second_one_kills_it()
         .tells("! gate of worker (0/1.1/1.1) was interrupted: whether it took effect is unknown")
         .tells("baton resume");
     wait_until_gone(&process);
-    assert_eq!(listed(&folder)["status"], "interrupted");
+    assert_eq!(folder.status(), "interrupted");
     let report = folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json();
     assert_eq!(report["status"], "success", "the agent is told that the outcome is not known, and goes on: {report}");
 }
@@ -376,7 +349,7 @@ fn ctrl_c_at_a_question_stops_the_run_and_gives_the_terminal_back() {
     let (code, drawn) = screen.ends();
     assert_eq!(code, Some(130), "{drawn}");
     assert!(drawn.contains(&format!("baton resume {}", folder.last_run())) && drawn.contains(CURSOR_BACK), "{drawn:?}");
-    assert_eq!(listed(&folder)["status"], "waiting");
+    assert_eq!(folder.status(), "waiting");
 }
 
 #[test]
@@ -408,7 +381,7 @@ fn a_hang_up_awaits_a_command_that_must_not_be_repeated_and_a_second_one_changes
     terminal.tells("the terminal was closed; the run stops");
     gate.open(&process);
     terminal.ends().exits(130).tells("baton resume");
-    assert_eq!(listed(&folder)["status"], "stopped");
+    assert_eq!(folder.status(), "stopped");
     folder.baton(&["resume", "@last"]).exits(0).says("all done");
 }
 
@@ -422,7 +395,7 @@ fn closing_the_terminal_stops_the_run_after_its_command_and_nothing_is_in_doubt(
     screen.closes();
     gate.open(&process);
     wait_until_released(&folder);
-    assert_eq!(listed(&folder)["status"], "stopped");
+    assert_eq!(folder.status(), "stopped");
     folder.baton(&["resume", "@last"]).exits(0).says("all done");
 }
 
@@ -434,7 +407,7 @@ fn closing_the_terminal_at_a_question_ends_the_program() {
     screen.shows("Ctrl-C stops");
     screen.closes();
     wait_until_released(&folder);
-    assert_eq!(listed(&folder)["status"], "waiting");
+    assert_eq!(folder.status(), "waiting");
     folder.baton(&["answer", "@last", "units"]).exits(0).says("units");
 }
 
@@ -442,8 +415,8 @@ fn closing_the_terminal_at_a_question_ends_the_program() {
 #[track_caller]
 fn wait_until_released(folder: &Folder) {
     let began = Instant::now();
-    while listed(folder)["held"] == true {
-        assert!(began.elapsed() < Duration::from_secs(20), "the run did not stop: {}", listed(folder));
+    while folder.listed()["held"] == true {
+        assert!(began.elapsed() < Duration::from_secs(20), "the run did not stop: {}", folder.listed());
     }
 }
 
@@ -452,13 +425,10 @@ fn wait_until_released(folder: &Folder) {
 fn a_run_under_nohup_survives_its_terminal() {
     let folder = Folder::new();
     let gate = gated(&folder, "gated", "at_most_once");
-    let run = folder.command(&["run", "gated", "--trust"]);
-    let mut command = Command::new("nohup");
-    command.arg(run.get_program()).args(run.get_args()).current_dir(folder.path());
-    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut command = wrapped("nohup", &[], &folder.command(&["run", "gated", "--trust"]));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let process = gate.reached();
-    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    signal("HUP", child.id());
     gate.open(&process);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::models::{hello, server};
 use crate::screens::Screen;
-use crate::support::{Folder, Ran};
+use crate::support::{Folder, Ran, wrapped};
 
 /// The key that must never leave the program.
 const CANARY: &str = "CANARY-0123456789abcdef";
@@ -466,16 +466,7 @@ fn what_is_kept_is_its_owners_alone_whatever_the_umask() {
         );
         folder.write("job/tool.sh", looks);
         let program = format!("umask {umask}; exec \"$0\" \"$@\"");
-        let plain = folder.command(&["run", "job", "--trust"]);
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &program]).arg(plain.get_program()).args(plain.get_args()).current_dir(folder.path());
-        for (name, value) in plain.get_envs() {
-            match value {
-                Some(value) => shell.env(name, value),
-                None => shell.env_remove(name),
-            };
-        }
-        ran(shell).exits(0);
+        ran(wrapped("sh", &["-c", &program], &folder.command(&["run", "job", "--trust"]))).exits(0);
         for kept in [".baton", "state/baton"] {
             assert_eq!(open_to_others(&folder.path().join(kept)), Vec::<PathBuf>::new(), "umask {umask}");
         }

@@ -1,24 +1,12 @@
 //! `run --queue` and `work`: runs that are executed by another process than the one that starts them.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::Folder;
-
-/// Waits until `is_so` returns a value.
-fn eventually<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(value) = is_so() {
-            return value;
-        }
-        assert!(began.elapsed() < Duration::from_mins(1), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::support::{Folder, end, eventually};
 
 /// Writes a job whose lead executes a command that adds a line to the file in `STARTED`, works for `TAKES` seconds, and hands off.
 fn working_job(folder: &Folder) {
@@ -37,15 +25,6 @@ fn worker(folder: &Folder, started: &Path, takes: &str) -> Child {
     let mut command = folder.command(&["work", "--slots", "2"]);
     command.env("STARTED", started).env("TAKES", takes).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
-}
-
-fn end(mut child: Child, signal: &str) {
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
-    child.wait().unwrap();
-}
-
-fn status(folder: &Folder) -> Value {
-    folder.baton(&["ps", "--output", "json"]).exits(0).json()[0]["status"].clone()
 }
 
 /// Returns the number of times that the command was started.
@@ -68,12 +47,12 @@ fn a_worker_executes_a_queued_run_that_nothing_was_asked_for() {
     working_job(&folder);
     let started = folder.path().join("started");
     let run = queue(&folder, &started);
-    assert_eq!((status(&folder), times(&started)), (json!("queued"), 0));
+    assert_eq!((folder.status(), times(&started)), (json!("queued"), 0));
     let entries = folder.baton(&["timeline", &run, "--output", "ndjson"]).exits(0);
     assert!(!entries.stdout.contains("model_requested"), "no request was made, so none is lost: {}", entries.stdout);
     let working = worker(&folder, &started, "0");
-    eventually("the run has ended", || (status(&folder) == "completed").then_some(()));
-    end(working, "-TERM");
+    eventually("the run has ended", || (folder.status() == "completed").then_some(()));
+    end(working, "TERM");
     let shown = folder.baton(&["show", &run, "--output", "json"]).exits(0).json();
     assert_eq!((times(&started), &shown["result"]["summary"]), (1, &json!("worked")), "{shown}");
     folder.baton(&["verify", &run]).exits(0);
@@ -89,11 +68,11 @@ fn a_run_moves_from_a_stopped_worker_to_the_next_one() {
     for turn in 1..=5 {
         let working = worker(&folder, &started, "600");
         eventually("the command runs", || (times(&started) == turn).then_some(()));
-        end(working, "-TERM");
+        end(working, "TERM");
     }
     let working = worker(&folder, &started, "0");
-    eventually("the run has ended", || (status(&folder) == "completed").then_some(()));
-    end(working, "-TERM");
+    eventually("the run has ended", || (folder.status() == "completed").then_some(()));
+    end(working, "TERM");
     folder.baton(&["verify", "@last"]).exits(0);
 }
 
@@ -106,17 +85,17 @@ fn a_run_whose_workers_die_is_quarantined_until_a_person_resumes_it() {
     for turn in 1..=3 {
         let working = worker(&folder, &started, "600");
         eventually("the command runs", || (times(&started) == turn).then_some(()));
-        end(working, "-KILL");
+        end(working, "KILL");
     }
     let working = worker(&folder, &started, "0");
-    eventually("the run is quarantined", || (status(&folder) == "quarantined").then_some(()));
+    eventually("the run is quarantined", || (folder.status() == "quarantined").then_some(()));
     std::thread::sleep(Duration::from_millis(1_500));
-    assert_eq!((times(&started), status(&folder)), (3, json!("quarantined")), "no worker touches it");
+    assert_eq!((times(&started), folder.status()), (3, json!("quarantined")), "no worker touches it");
     folder.baton(&["timeline", &run]).exits(0).says("quarantined: 3 owners died");
     let mut resume = folder.command(&["resume", &run]);
     assert!(resume.env("STARTED", &started).env("TAKES", "0").output().unwrap().status.success());
-    assert_eq!((times(&started), status(&folder)), (4, json!("completed")));
-    end(working, "-TERM");
+    assert_eq!((times(&started), folder.status()), (4, json!("completed")));
+    end(working, "TERM");
     folder.baton(&["verify", &run]).exits(0);
 }
 
