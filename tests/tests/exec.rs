@@ -11,7 +11,7 @@ use baton_types::entry::Entry;
 use baton_types::principal::Principal;
 use serde_json::{Value, json};
 
-use crate::support::{Finished, TestJob, call_error, call_output, call_result, calls, finish, handoff, model, name_of};
+use crate::support::{Finished, TestJob, call_error, call_output, call_result, calls, finish, handoff, is_alive, model, name_of};
 
 /// A job folder with one script, and additional fields of its tool's config.
 struct Script {
@@ -100,12 +100,6 @@ fn builder(input: Value) -> EngineBuilder {
         .store(Arc::new(MemoryStore::default()))
         .model("m", answers)
         .variables(variables)
-}
-
-/// Whether a process is there and not a zombie.
-fn is_alive(pid: &str) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
 /// Waits until the process whose number is in `file` is gone.

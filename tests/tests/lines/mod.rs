@@ -13,7 +13,7 @@ use baton_runtime::LoadedJob;
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, TestJob, calls, engine, handoff, model, run_to_end};
+use crate::support::{Finished, TestJob, calls, engine, handoff, is_alive, model, run_to_end};
 
 /// The longest time of a command that misbehaves, on a machine that is busy.
 const MOST: Duration = Duration::from_secs(30);
@@ -152,11 +152,7 @@ fn memory() -> Arc<dyn Store> {
 async fn gone(file: &Path) {
     let number = std::fs::read_to_string(file).unwrap();
     let began = Instant::now();
-    loop {
-        let state = std::fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
-        if state.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with(['Z', 'X'])) {
-            return;
-        }
+    while is_alive(number.trim()) {
         assert!(began.elapsed() < MOST, "process {number} is still there");
         tokio::task::yield_now().await;
     }

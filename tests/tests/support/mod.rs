@@ -298,3 +298,9 @@ pub(crate) fn call_output(entries: &[Arc<Recorded>], call: &str) -> Value {
 pub(crate) fn root() -> TaskId {
     TaskId::root()
 }
+
+/// Returns true if a process exists and is not a zombie.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
