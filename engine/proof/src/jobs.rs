@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_types::config::{Configs, Job, Modalities, ModelSpec, ProvidedModel, Tool};
-use baton_types::id::ToolId;
+use baton_types::entry::RunStarted;
+use baton_types::id::{ContentHash, ToolId};
+use baton_types::json::Json;
 use baton_types::limits::{Limits, SessionLimits};
 use baton_types::money::Price;
 
@@ -40,6 +42,24 @@ pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
         fallbacks: BTreeMap::new(),
         modalities: BTreeMap::new(),
         built: OnceCell::new(),
+    }
+}
+
+/// Returns the start of the run `run` with these configs: without a folder, inputs, a model for all agents or prices.
+pub fn started(configs: &Configs) -> RunStarted {
+    RunStarted {
+        run: "run".into(),
+        job: configs.job.id.clone(),
+        configs: ContentHash::of(b"configs"),
+        folder: None,
+        memory: "job".into(),
+        request: configs.job.request.clone(),
+        inputs: Json::null(),
+        model: None,
+        prices: BTreeMap::new(),
+        engine: "test".to_owned(),
+        forked_from: None,
+        continues: None,
     }
 }
 

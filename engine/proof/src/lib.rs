@@ -29,7 +29,7 @@ use expect_test::Expect;
 
 pub use checker::{Checker, Report, verify};
 pub use finding::{Finding, Invariant};
-pub use jobs::{agent, function, job, note, tool};
+pub use jobs::{agent, function, job, note, started, tool};
 pub use script::{
     ask, call, call_with, error, handoff, handoff_with, malformed, route, route_with, says, stopped, then, to_user, turn, write,
     writes,

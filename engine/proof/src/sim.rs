@@ -23,7 +23,7 @@ use baton_types::money::Price;
 use baton_types::time::Timestamp;
 
 use crate::decision::effects_match;
-use crate::jobs::JobDraft;
+use crate::jobs::{JobDraft, started};
 use crate::ledger::{Ledger, TaskBook};
 use crate::random::Random;
 use crate::recount::Recount;
@@ -212,18 +212,10 @@ impl Sim {
     /// Starts, and does nothing that the start asks for.
     pub fn begin(&mut self, documents: Vec<Write>) {
         let run = RunStarted {
-            run: RunId::from(self.name.as_str()),
-            job: self.configs.job.id.clone(),
-            configs: ContentHash::of(b"configs"),
-            folder: None,
-            memory: "job".into(),
-            request: self.configs.job.request.clone(),
-            inputs: Json::null(),
+            run: self.name.as_str().into(),
             model: self.model.clone(),
             prices: self.prices.clone(),
-            engine: "test".to_owned(),
-            forked_from: None,
-            continues: None,
+            ..started(&self.configs)
         };
         let root = self.configs.job.root.clone();
         self.event(Event::Started { run, root, documents }).expect("a new run starts");

@@ -10,13 +10,11 @@ use baton_machine::Run;
 use baton_proof::ledger::Ledger;
 use baton_proof::requests::Requests;
 use baton_proof::script::{call, handoff, route, turn};
-use baton_proof::{Report, agent, job, note, verify};
+use baton_proof::{Report, agent, job, note, started, verify};
 use baton_types::call::ModelCall;
 use baton_types::config::Configs;
 use baton_types::entry::{Recorded, RunStarted};
 use baton_types::event::{Effect, Event};
-use baton_types::id::{ContentHash, RunId};
-use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::model::ModelTurn;
 use baton_types::time::Timestamp;
@@ -57,21 +55,8 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
     // Up to the entries handled so far.
     let mut fold = run.clone();
     let (mut ledger, mut entries, mut asked) = (Ledger::new(Arc::clone(&configs)), Vec::new(), VecDeque::new());
-    let started = RunStarted {
-        run: RunId::from("run"),
-        job: configs.job.id.clone(),
-        configs: ContentHash::of(b"configs"),
-        folder: None,
-        memory: "job".into(),
-        request: configs.job.request.clone(),
-        inputs: Json::null(),
-        model: None,
-        prices: prices(&configs, None, |_| false, PriceTable::embedded),
-        engine: "test".to_owned(),
-        forked_from: None,
-        continues: None,
-    };
-    let mut next = Some(Event::Started { run: started, root: configs.job.root.clone(), documents: Vec::new() });
+    let run_started = RunStarted { prices: prices(&configs, None, |_| false, PriceTable::embedded), ..started(&configs) };
+    let mut next = Some(Event::Started { run: run_started, root: configs.job.root.clone(), documents: Vec::new() });
     let mut now = 0;
     while let Some(event) = next.take() {
         now += 1_000;

@@ -1,12 +1,12 @@
 //! A cancellation at every step of a tree of tasks: whatever moment it comes at, nothing below it is left.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use baton_machine::Run;
 use baton_proof::cancel::cancelled;
 use baton_proof::jobs::{JobDraft, agent, function, job};
-use baton_proof::{call, handoff, route, turn};
-use baton_types::entry::RunStarted;
+use baton_proof::{call, handoff, route, started, turn};
 use baton_types::event::{Effect, Event, Outcome};
 use baton_types::id::{ContentHash, TaskId};
 use baton_types::limits::Limits;
@@ -71,25 +71,11 @@ impl Tried {
 
 /// Runs the tree to its end, the effects in the order in which they were asked for, and cancels it at every step.
 fn every_step(tree: &Tree) -> Tried {
-    let draft = tree.job();
-    let mut run = Run::new(draft.build());
+    let configs = tree.job().build();
+    let mut run = Run::new(Arc::clone(&configs));
     let mut tried = Tried::default();
     let mut effects: VecDeque<Effect> = VecDeque::new();
-    let started = RunStarted {
-        run: "tree".into(),
-        job: "test".into(),
-        configs: ContentHash::of(b""),
-        folder: None,
-        memory: "job".into(),
-        request: "go".to_owned(),
-        inputs: json!(null).into(),
-        model: None,
-        prices: BTreeMap::new(),
-        engine: String::new(),
-        forked_from: None,
-        continues: None,
-    };
-    let mut next = Some(Event::Started { run: started, root: "l0".into(), documents: Vec::new() });
+    let mut next = Some(Event::Started { run: started(&configs), root: "l0".into(), documents: Vec::new() });
     let mut now = Timestamp::default();
     while let Some(event) = next.take() {
         now = now.plus(std::time::Duration::from_millis(1));

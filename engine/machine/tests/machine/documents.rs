@@ -7,7 +7,6 @@ use baton_types::call::{CallStatus, ErrorCode};
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::entry::{Adoption, Entry};
 use baton_types::event::{Event, Outcome, Refusal};
-use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::message::Part;
 use baton_types::principal::Principal;
@@ -18,7 +17,8 @@ use crate::support::random::Random;
 use crate::support::requests::shown;
 use crate::support::script::{Execution, document_path, facts};
 use crate::support::{
-    Sim, agent, call, call_with, check, function, handoff, handoff_with, job, print, route_with, says, turn, write, writes,
+    Sim, agent, call, call_with, check, function, handoff, handoff_with, job, print, route_with, says, started, turn, write,
+    writes,
 };
 
 fn code(sim: &Sim, call: &str) -> Option<ErrorCode> {
@@ -290,22 +290,8 @@ fn documents_that_look_alike_are_refused_with_an_answer_and_with_configs_and_lea
 }
 
 fn start(sim: &mut Sim, documents: Vec<baton_types::document::Write>) -> Result<(), Refusal> {
-    use baton_types::entry::RunStarted;
-    let run = RunStarted {
-        run: "run".into(),
-        job: "test".into(),
-        configs: facts("configs").hash,
-        folder: None,
-        memory: "job".into(),
-        request: "go".to_owned(),
-        inputs: Json::null(),
-        model: None,
-        prices: std::collections::BTreeMap::default(),
-        engine: "test".to_owned(),
-        forked_from: None,
-        continues: None,
-    };
-    sim.event(baton_types::event::Event::Started { run, root: "root".into(), documents })
+    let run = started(&sim.configs);
+    sim.event(Event::Started { run, root: "root".into(), documents })
 }
 
 #[test]

@@ -7,14 +7,13 @@ use std::time::Duration;
 use baton_machine::Run;
 use baton_proof::jobs::{JobDraft, ToolDraft};
 use baton_proof::random::Random;
-use baton_proof::{Sim, agent, ask, call, check, function, handoff, job, route, says, turn};
+use baton_proof::{Sim, agent, ask, call, check, function, handoff, job, route, says, started, turn};
 use baton_types::call::{AfterExecution, CallError, CallStatus, ErrorCode, ModelCall};
 use baton_types::config::{Configs, Join, OnFailure, Retry};
 use baton_types::config::{JoinState, Tally};
-use baton_types::entry::{Entry, Recorded, RunStarted};
+use baton_types::entry::{Entry, Recorded};
 use baton_types::event::{Event, Outcome};
-use baton_types::id::{CallId, ContentHash, RunId, TaskId};
-use baton_types::json::Json;
+use baton_types::id::{CallId, ContentHash, TaskId};
 use baton_types::model::ModelTurn;
 use baton_types::time::Timestamp;
 use serde_json::json;
@@ -114,21 +113,8 @@ impl Walk {
             ToolDraft::route(name).on_failure(OnFailure::Retry(Retry { times: *times, backoff_seconds: pause }))
         });
         let configs: Arc<Configs> = job(agents).tools(routes).tool(function("last").after(AfterExecution::Terminate)).build();
+        let started = started(&configs);
         let mut walk = Self { run: Run::new(configs), now: Timestamp::from_micros(1_000_000), timeline: Vec::new() };
-        let started = RunStarted {
-            run: RunId::from("run"),
-            job: "test".into(),
-            configs: ContentHash::of(b""),
-            folder: None,
-            memory: "job".into(),
-            request: "go".to_owned(),
-            inputs: Json::null(),
-            model: None,
-            prices: std::collections::BTreeMap::new(),
-            engine: "test".to_owned(),
-            forked_from: None,
-            continues: None,
-        };
         walk.event(Event::Started { run: started, root: "root".into(), documents: Vec::new() });
         walk.answered(&TaskId::root(), names.iter().map(|name| route(name, "work")).collect());
         walk

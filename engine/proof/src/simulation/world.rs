@@ -25,6 +25,7 @@ use super::store::Store;
 use super::worker::Worker;
 use crate::checker::Checker;
 use crate::finding::{Finding, Invariant};
+use crate::jobs::started;
 use crate::random::Random;
 use crate::script::write;
 
@@ -347,20 +348,7 @@ impl World {
     }
 
     pub(super) fn start(&self) -> Event {
-        let run = RunStarted {
-            run: RunId::from(RUN),
-            job: self.configs.job.id.clone(),
-            configs: ContentHash::of(b"configs"),
-            folder: None,
-            memory: "job".into(),
-            request: self.configs.job.request.clone(),
-            inputs: Json::null(),
-            model: None,
-            prices: self.prices(),
-            engine: "simulated".to_owned(),
-            forked_from: None,
-            continues: None,
-        };
+        let run = RunStarted { run: RUN.into(), prices: self.prices(), engine: "simulated".to_owned(), ..started(&self.configs) };
         let documents = vec![write("a.md", "one"), write("b.csv", "two")];
         Event::Started { run, root: self.configs.job.root.clone(), documents }
     }
