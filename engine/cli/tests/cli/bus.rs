@@ -1,33 +1,22 @@
 //! Tool services over NATS: `run --bus` and `work --bus`.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use baton_servers::Nats;
 use serde_json::{Value, json};
 
-use crate::support::{Folder, eventually};
+use crate::support::{Folder, Process, eventually, in_repository};
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// A process that is killed when this is dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ended = self.0.kill();
-        let _status = self.0.wait();
-    }
+/// Returns the command of a script in Python that uses the project's package.
+fn python(script: &str, arguments: &[&str]) -> Command {
+    let mut python = Command::new("python3");
+    python.arg(in_repository(script)).args(arguments).env("PYTHONPATH", in_repository("target/python")).stdin(Stdio::null());
+    python
 }
 
 /// Starts the service of the example in Python.
-fn service(bus: &Nats) -> Process {
-    let mut python = Command::new("python3");
-    python.arg(repository().join("examples/tool-service/service.py")).arg(bus.address());
-    python.env("PYTHONPATH", repository().join("target/python"));
-    Process(python.stdin(Stdio::null()).spawn().expect("python3 is installed"))
+fn service(arguments: &[&str]) -> Process {
+    Process(python("examples/tool-service/service.py", arguments).spawn().expect("python3 is installed"))
 }
 
 fn command(folder: &Folder, bus: &Nats, arguments: &[&str]) -> Command {
@@ -41,13 +30,13 @@ fn worker(folder: &Folder, bus: &Nats) -> Process {
 }
 
 fn example() -> String {
-    repository().join("examples/tool-service/job").display().to_string()
+    in_repository("examples/tool-service/job")
 }
 
 #[test]
 fn a_service_in_python_executes_the_calls_of_an_agent() {
     let (folder, bus) = (Folder::new(), Nats::start());
-    let _service = service(&bus);
+    let _service = service(&[&bus.address()]);
     let ran = command(&folder, &bus, &["run", &example(), "--trust", "--output", "json"]).output().expect("baton is built");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let entries = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
@@ -67,10 +56,7 @@ fn a_worker_continues_the_runs_whose_services_answer_later() {
     let first = worker(&folder, &bus);
     eventually("the run waits for the service", || (folder.status() == "waiting").then_some(()));
     drop(first);
-    let mut python = Command::new("python3");
-    python.arg(repository().join("examples/tool-service/service.py")).args([bus.address().as_str(), "acme", "night"]);
-    python.env("PYTHONPATH", repository().join("target/python"));
-    let _service = Process(python.stdin(Stdio::null()).spawn().expect("python3 is installed"));
+    let _service = service(&[&bus.address(), "acme", "night"]);
     let _second = worker(&folder, &bus);
     eventually("the run has ended", || (folder.status() == "completed").then_some(()));
     folder.baton(&["verify", "@last"]).exits(0);
@@ -104,10 +90,7 @@ fn a_worker_and_a_service_need_no_more_than_the_permissions_of_their_project() {
     let folder = Folder::new();
     folder.write("nats.conf", PERMISSIONS);
     let bus = Nats::start_with(&["--config", folder.path().join("nats.conf").to_str().expect("a path of text")]);
-    let mut python = Command::new("python3");
-    python.arg(repository().join("examples/tool-service/service.py")).arg(bus.address_as("service:s"));
-    python.env("PYTHONPATH", repository().join("target/python"));
-    let _service = Process(python.stdin(Stdio::null()).spawn().expect("python3 is installed"));
+    let _service = service(&[&bus.address_as("service:s")]);
     let run = |address: &str| folder.baton(&["run", &example(), "--trust", "--bus", address]);
     run(&bus.address_as("worker:w")).exits(0);
     run(&bus.address_as("worker:wrong")).exits(5).tells("cannot be reached");
@@ -142,9 +125,8 @@ fn a_caller_in_python_calls_a_tool_of_the_engine() {
     let (folder, bus) = (Folder::new(), Nats::start());
     adding_job(&folder);
     let _serving = serving(&folder, &bus, "add");
-    let mut python = Command::new("python3");
-    python.arg(repository().join("engine/cli/tests/cli/caller.py")).args([bus.address().as_str(), "add", r#"{"a": 2, "b": 3}"#]);
-    let called = python.env("PYTHONPATH", repository().join("target/python")).output().expect("python3 is installed");
+    let mut caller = python("engine/cli/tests/cli/caller.py", &[&bus.address(), "add", r#"{"a": 2, "b": 3}"#]);
+    let called = caller.output().expect("python3 is installed");
     assert!(called.status.success(), "{}", String::from_utf8_lossy(&called.stderr));
     let answer: Value = serde_json::from_slice(&called.stdout).expect("JSON");
     assert_eq!((&answer["status"], &answer["result"]), (&json!("success"), &json!({"sum": 5})), "{answer}");

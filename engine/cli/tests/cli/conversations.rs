@@ -3,29 +3,18 @@
 //!
 //! `BATON_TERMINAL_ROUNDS=200` runs as many rounds, spread over the shapes. Without it, each shape runs once.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::screens::{CTRL_C, CURSOR_BACK, Screen};
-use crate::support::Folder;
+use crate::support::{Folder, Process, in_repository};
 
 /// The text that is drawn while a question is asked.
 const ASKED: &str = "Ctrl-C stops";
 
-/// A process that keeps a processor busy until the value is dropped.
-struct Burner(Child);
-
-impl Burner {
-    fn start() -> Self {
-        Self(Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Burner {
-    fn drop(&mut self) {
-        let _gone_already = self.0.kill();
-        let _reaped = self.0.wait();
-    }
+/// Starts a process that keeps a processor busy until the value is dropped.
+fn busy() -> Process {
+    Process(Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap())
 }
 
 /// One round: a job, a store of its own, and the question of the job.
@@ -147,13 +136,12 @@ fn a_question_on_a_busy_machine_is_answered_as_the_person_means_it() {
     let rounds: usize = rounds.unwrap_or(SHAPES.len());
     let folder = Folder::new();
     folder.baton(&["init", "demo"]).exits(0);
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let jobs = [
         ("demo/jobs/sales", "Q1", "1"),
-        (&*format!("{examples}/ask-the-master"), "Q4", "revenue"),
-        (&*format!("{examples}/four-eyes"), "Q1", "yes"),
+        (&*in_repository("examples/ask-the-master"), "Q4", "revenue"),
+        (&*in_repository("examples/four-eyes"), "Q1", "yes"),
     ];
-    let _busy = [Burner::start(), Burner::start()];
+    let _busy = [busy(), busy()];
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         loop {

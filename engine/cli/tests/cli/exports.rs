@@ -1,11 +1,9 @@
 //! `export --script` and `run --script`: a run that requested models runs again without any.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use crate::models::{KEY, hello, mine, server, serving};
-use crate::support::{Folder, Ran};
+use crate::support::{Folder, Ran, in_repository};
 
 /// Returns path, version, hash and size of every document of the newest run.
 fn documents(folder: &Folder) -> Value {
@@ -44,8 +42,7 @@ fn a_run_goes_again_by_its_script_without_its_model() {
 #[test]
 fn the_example_gives_the_same_documents_by_its_exported_script() {
     let folder = Folder::new();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/q3-sales");
-    let job = example.to_str().unwrap();
+    let job = &in_repository("examples/q3-sales");
     folder.baton(&["run", job]).exits(0);
     let made = documents(&folder);
     assert_eq!(made.as_array().unwrap().len(), 3, "{made}");

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, Process};
 
 /// Number of times that the listener is killed, of records, and of their sessions.
 const KILLS: u64 = 100;
@@ -37,25 +37,14 @@ fn message(session: Option<usize>, number: usize) -> String {
     json!({"title": format!("Message {number}"), "schema_name": "user.message.v1", "tags": tags, "context": context}).to_string()
 }
 
-/// A listener, which ends with the test.
-struct Listening(Child);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _gone = self.0.kill();
-        let _ended = self.0.wait();
-    }
-}
-
 /// Starts a listener. If nothing reads its output, it has none: a full pipe would stop it.
-fn listen(folder: &Folder, output: Stdio) -> Listening {
+fn listen(folder: &Folder, output: Stdio) -> Process {
     let mut command = folder.command(&["listen", "--script", "answers.json", "--output", "ndjson"]);
-    Listening(command.stdout(output).stderr(Stdio::piped()).spawn().unwrap())
+    Process(command.stdout(output).stderr(Stdio::piped()).spawn().unwrap())
 }
 
 /// Returns the lines that the listener prints, until one has this state.
-fn reported(listening: &mut Listening, state: &str) -> Value {
+fn reported(listening: &mut Process, state: &str) -> Value {
     let mut lines = BufReader::new(listening.0.stdout.as_mut().unwrap()).lines();
     let line = lines.find_map(|line| {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();

@@ -1,6 +1,5 @@
 //! The program with a store in PostgreSQL: the same commands, and the same results as with a file.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use baton_servers::{Database, Nats, Postgres};
 use serde_json::json;
 
 use crate::deliveries::{started, waiting_job};
-use crate::support::{Folder, Ran, end};
+use crate::support::{Folder, Ran, end, in_repository};
 
 /// A folder whose commands use a database.
 struct Shared<'a> {
@@ -32,15 +31,10 @@ impl Shared<'_> {
     }
 }
 
-/// Returns the folder of an example.
-fn example(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).to_str().unwrap().to_owned()
-}
-
 #[test]
 fn a_killed_run_is_resumed_from_the_database() {
     let shared = Shared::new();
-    let (job, begun) = (example("q3-sales"), Instant::now());
+    let (job, begun) = (in_repository("examples/q3-sales"), Instant::now());
     let written = "SELECT coalesce(max(last_seq), 0) FROM baton.runs WHERE status = 'running'";
     loop {
         assert!(begun.elapsed() < Duration::from_mins(2), "every run ended before it was killed");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, in_repository};
 
 /// Writes a job with the agents and the input of the page.
 fn job(folder: &Folder) {
@@ -54,7 +54,7 @@ fn a_skeleton_for_the_agents_of_a_job_runs_as_it_is() {
     folder.baton(&["new", "script", "paged", "--out", "other.script.json"]).exits(0);
     // The shipped jobs have skeletons too.
     for example in ["q3-sales", "ask-the-master", "four-eyes", "iowa-electricity", "second-draft"] {
-        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
+        let path = in_repository(&format!("examples/{example}"));
         let out = format!("{example}.script.json");
         folder.baton(&["new", "script", &path, "--out", &out]).exits(0);
         let ran = folder.baton(&["run", &path, "--script", &out, "--no-input"]);

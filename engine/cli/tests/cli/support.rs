@@ -23,6 +23,17 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
+/// A process that is killed when the value is dropped.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
 impl Folder {
     /// Creates an empty folder.
     pub(crate) fn new() -> Self {
@@ -208,6 +219,11 @@ impl From<std::process::Output> for Ran {
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }
+}
+
+/// Returns the path of this file or folder of the repository.
+pub(crate) fn in_repository(path: &str) -> String {
+    format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Returns a command that starts `wrapper` with `arguments`, followed by the program and the arguments of `command`. The

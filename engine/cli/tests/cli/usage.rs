@@ -2,11 +2,10 @@
 //! cancelled requests, and runs that fail while many requests are open.
 
 use std::net::TcpListener;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, in_repository};
 
 /// Returns the usage of the last run.
 fn usage(folder: &Folder) -> Value {
@@ -46,9 +45,7 @@ fn a_request_that_never_reached_its_provider_uses_nothing_and_costs_nothing() {
 #[test]
 fn what_a_cancelled_reviewer_reserved_is_unknown_and_not_used() {
     let folder = Folder::new();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/four-eyes");
-    let example = example.to_str().unwrap();
-    let ran = folder.baton(&["run", example]).exits(3);
+    let ran = folder.baton(&["run", &in_repository("examples/four-eyes")]).exits(3);
     let (usage, (tokens, cancelled)) = (usage(&folder), of_tasks(&folder));
     assert_eq!((used(&usage), cancelled.len(), &cancelled[0]["tokens"]), (tokens, 1, &json!(0)), "{usage}");
     assert!(usage["unknown"]["tokens"].as_u64().unwrap() > 1_000, "{usage}");
