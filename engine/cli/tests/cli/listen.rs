@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Process};
+use crate::support::{Folder, Process, eventually};
 
 /// Number of times that the listener is killed, of records, and of their sessions.
 const KILLS: u64 = 100;
@@ -168,15 +168,12 @@ fn a_run_whose_listeners_die_is_reported_as_quarantined() {
     let started = folder.path().join("started");
     let listen = |output: Stdio| {
         let mut command = folder.command(&["listen", "--script", "answers.json", "--output", "ndjson", "--trust"]);
-        Listening(command.env("STARTED", &started).stdout(output).stderr(Stdio::null()).spawn().unwrap())
+        Process(command.env("STARTED", &started).stdout(output).stderr(Stdio::null()).spawn().unwrap())
     };
     for times in 1..=3 {
         let _killed = listen(Stdio::null());
-        let began = Instant::now();
-        while fs::read(&started).map_or(0, |lines| lines.len()) < times {
-            assert!(began.elapsed() < Duration::from_mins(1), "the tool was not started {times} times");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let is_started = || fs::read(&started).is_ok_and(|lines| lines.len() == times).then_some(());
+        eventually("the tool is started", is_started);
     }
     let line = reported(&mut listen(Stdio::piped()), "quarantined");
     let resume = format!("baton resume {}", line["run"].as_str().unwrap());
