@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use baton_config::{Faults, Sources, Unconfigured, check_inputs, load_tools, render_request};
 use baton_machine::Run;
@@ -15,7 +15,7 @@ use baton_types::id::{ContentHash, MemoryId, RunId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
 use baton_types::time::Timestamp;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::actor::{Commands, Iteration, Parts, STATUS_QUEUED, root_result};
 use crate::adopting::Adopting;
@@ -480,9 +480,8 @@ impl Services {
             configs,
             store: Arc::clone(&self.store),
             mailbox: mpsc::unbounded_channel::<Message>().0,
-            live: broadcast::channel(1).0.downgrade(),
-            progress: broadcast::channel(1).0.downgrade(),
-            progress_from_start: Arc::default(),
+            live: Weak::new(),
+            progress: Weak::new(),
             standing: watch::channel(Standing::Over(outcome)).1,
         }
     }

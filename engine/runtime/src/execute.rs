@@ -19,7 +19,7 @@ use baton_types::event::{Outcome, Produced};
 use baton_types::id::{ContentHash, MemoryId, ProjectId};
 use baton_types::json::Json;
 use futures_util::FutureExt;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -33,6 +33,7 @@ use crate::processes::Endings;
 use crate::services::{Models, Services};
 use crate::signs::SignsOfLife;
 use crate::trust::CommandFiles;
+use crate::watchers::Watchers;
 
 /// Time after which the limit of a call is looked at again while its code waits for other calls.
 const LIMIT_PAUSE: Duration = Duration::from_secs(1);
@@ -63,7 +64,7 @@ pub(crate) struct Execution {
     pub(crate) folder: Option<PathBuf>,
     /// Cancelled when the call must stop. Its result is then discarded.
     pub(crate) stopped: CancellationToken,
-    pub(crate) progress: broadcast::Sender<Arc<Progress>>,
+    pub(crate) progress: Arc<Watchers<Arc<Progress>>>,
     /// The run's, for what its code asks of the run.
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Tracks the ends of commands that are stopped.
@@ -149,7 +150,7 @@ impl Execution {
             seq: self.seq,
             durable: self.durable,
             over,
-            progress: self.progress.clone(),
+            progress: Arc::clone(&self.progress),
             mailbox: self.mailbox,
             signs: signs.clone(),
             tool: Arc::clone(&self.tool),

@@ -1,7 +1,7 @@
 //! A run as the rest of the program holds it: its entries, its outcome, and the ways to act on it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use baton_machine::{Least, Run};
@@ -21,6 +21,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::error::RunError;
 use crate::job::InitialDocument;
+use crate::watchers::Watchers;
 
 /// Number of entries read from the store at once.
 const PAGE: usize = 512;
@@ -36,10 +37,8 @@ pub struct RunHandle {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Weak, so that entries and progress end when the actor does.
-    pub(crate) live: broadcast::WeakSender<Arc<Recorded>>,
-    pub(crate) progress: broadcast::WeakSender<Arc<Progress>>,
-    /// The progress from the run's start on, until a watcher takes it.
-    pub(crate) progress_from_start: Arc<Mutex<Option<broadcast::Receiver<Arc<Progress>>>>>,
+    pub(crate) live: Weak<Watchers<Arc<Recorded>>>,
+    pub(crate) progress: Weak<Watchers<Arc<Progress>>>,
     pub(crate) standing: watch::Receiver<Standing>,
 }
 
@@ -240,7 +239,7 @@ impl RunHandle {
 
     /// Returns the run's entries after sequence number `seq`, then live.
     pub fn entries_after(&self, seq: u64) -> EntryStream {
-        let live = self.live.upgrade().map(|live| live.subscribe());
+        let live = self.live.upgrade().map(|live| live.watch());
         let reader = EntryReader {
             store: Arc::clone(&self.store),
             run: self.id.clone(),
@@ -265,9 +264,7 @@ impl RunHandle {
     /// Returns the progress of running calls, and the pauses before requests are sent again; `None` once the run no longer proceeds
     /// here. It begins with the run for the first caller, and now for others. A slow reader misses some.
     pub fn progress(&self) -> Option<broadcast::Receiver<Arc<Progress>>> {
-        let progress = self.progress.upgrade()?;
-        let from_start = self.progress_from_start.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Some(from_start.unwrap_or_else(|| progress.subscribe()))
+        self.progress.upgrade().map(|progress| progress.watch())
     }
 
     /// Answers a question that waits for a person; returns when the answer is durable.

@@ -41,6 +41,7 @@ mod suspended;
 mod tool_services;
 mod transcripts;
 pub mod trust;
+mod watchers;
 mod worker;
 
 pub use baton_tool::measure::measure;

@@ -50,11 +50,8 @@ impl Actor {
         // Sent even without listeners: a call that begins below asks for the durable sequence number.
         self.durable.send_replace(self.run.last_seq());
         self.transcripts.absorb(&entries, &self.run);
-        if self.live.receiver_count() > 0 {
-            for recorded in &entries {
-                // The listeners may be gone.
-                let _unheard = self.live.send(Arc::clone(recorded));
-            }
+        if self.live.is_watched() {
+            entries.iter().for_each(|recorded| self.live.send(Arc::clone(recorded)));
         }
         self.send_commands(&entries).await;
         for (reply, decided) in replies {

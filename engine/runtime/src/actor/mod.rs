@@ -31,7 +31,7 @@ use baton_types::event::{Decision, Effect, Event, Refusal};
 use baton_types::id::{ContentHash, MemoryId, ProjectId, RunId};
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use self::outage::Outages;
 use self::sending::Sending;
@@ -46,6 +46,7 @@ use crate::recording::Recording;
 use crate::services::{Models, Services};
 use crate::transcripts::Transcripts;
 use crate::trust::CommandFiles;
+use crate::watchers::Watchers;
 
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
 const MESSAGES_PER_COMMIT: usize = 1_024;
@@ -63,8 +64,8 @@ pub(crate) struct Actor {
     pub(crate) mailbox: mpsc::UnboundedReceiver<Message>,
     /// For those who work for the run.
     pub(crate) sender: mpsc::UnboundedSender<Message>,
-    pub(crate) live: broadcast::Sender<Arc<Recorded>>,
-    pub(crate) progress: broadcast::Sender<Arc<Progress>>,
+    pub(crate) live: Arc<Watchers<Arc<Recorded>>>,
+    pub(crate) progress: Arc<Watchers<Arc<Progress>>>,
     pub(crate) standing: watch::Sender<Standing>,
     pub(crate) commands: Commands,
     pub(crate) transcripts: Transcripts,

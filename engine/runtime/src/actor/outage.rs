@@ -15,11 +15,10 @@ use baton_types::event::Event;
 use baton_types::id::TaskId;
 use baton_types::time::Timestamp;
 
-use tokio::sync::broadcast;
-
 use super::Actor;
 use crate::clock::Clock;
 use crate::handle::{BackOff, NextAttempt, Progress, ProviderAway, Unanswered};
+use crate::watchers::Watchers;
 
 /// The open requests that had no answer so far, and the providers that are away.
 #[derive(Default)]
@@ -211,7 +210,7 @@ impl Actor {
             sent_before = if (request.turn, request.model.as_str()) == (turn, model) { request.sent } else { 0 };
         }
         let provider = self.run.configs().job.provider_of(model);
-        Pauses { task: task.clone(), turn, provider, sent_before, sent: AtomicU32::new(0), watchers: self.progress.clone() }
+        Pauses { task: task.clone(), turn, provider, sent_before, sent: AtomicU32::new(0), watchers: Arc::clone(&self.progress) }
     }
 
     /// Records that a model answered for `task`. Returns the waiting time as an event, if there was any.
@@ -220,7 +219,7 @@ impl Actor {
         let now = self.shared.clock.now();
         let since = request.away_since?;
         if let Some(since) = self.outages.away.remove(&request.provider) {
-            notify(&self.progress, Progress::Returned { provider: request.provider.clone(), away: now.since(since) });
+            self.progress.send(Arc::new(Progress::Returned { provider: request.provider.clone(), away: now.since(since) }));
         }
         let until = if let State::Asking(began) = request.state { began } else { now };
         // What the attempt that succeeded took was work.
@@ -298,13 +297,8 @@ impl Actor {
         tracing::warn!(%task, provider = request.provider, reason = request.reason, ?next, "the request failed");
         let (provider, reason) = (request.provider.clone(), request.reason.clone());
         let back_off = BackOff { task: task.clone(), turn: request.turn, provider, attempt: request.sent + 1, next, reason };
-        notify(&self.progress, Progress::BacksOff(back_off));
+        self.progress.send(Arc::new(Progress::BacksOff(back_off)));
     }
-}
-
-/// Notifies the watchers of a run, if there are any.
-fn notify(watchers: &broadcast::Sender<Arc<Progress>>, progress: Progress) {
-    let _unwatched = watchers.send(Arc::new(progress));
 }
 
 /// Observer of the pauses within one attempt.
@@ -316,7 +310,7 @@ pub(crate) struct Pauses {
     sent_before: u32,
     /// Number of times that this attempt sent it, before its last pause.
     sent: AtomicU32,
-    watchers: broadcast::Sender<Arc<Progress>>,
+    watchers: Arc<Watchers<Arc<Progress>>>,
 }
 
 impl Pauses {
@@ -331,7 +325,7 @@ impl Pauses {
             next: NextAttempt::At(clock.now().plus(pause.length)),
             reason: pause.reason,
         };
-        notify(&self.watchers, Progress::BacksOff(back_off));
+        self.watchers.send(Arc::new(Progress::BacksOff(back_off)));
     }
 
     /// Returns the number of times that this attempt sent the request before its last pause.

@@ -1,13 +1,13 @@
 //! The start of an actor.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use baton_machine::Run;
 use baton_types::event::Event;
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument as _;
 
 use super::outage::Outages;
@@ -21,6 +21,7 @@ use crate::recording::Recording;
 use crate::services::{Models, Services};
 use crate::transcripts::Transcripts;
 use crate::trust::Trusted;
+use crate::watchers::Watchers;
 
 /// Number of entries that a live reader may lag behind before it reads the store.
 const LIVE_ENTRIES: usize = 128;
@@ -74,8 +75,7 @@ impl Services {
         if let Some(first) = first {
             sender.send(first).expect("the mailbox is here");
         }
-        let (live, _) = broadcast::channel(LIVE_ENTRIES);
-        let (progress, from_start) = broadcast::channel(LIVE_PROGRESS);
+        let (live, progress) = (Arc::new(Watchers::new(LIVE_ENTRIES)), Arc::new(Watchers::new(LIVE_PROGRESS)));
         let (standing, stands) = watch::channel(Standing::Working);
         let durable = watch::Sender::new(run.last_seq());
         let handle = RunHandle {
@@ -83,9 +83,8 @@ impl Services {
             configs: Arc::clone(run.configs()),
             store: Arc::clone(&self.store),
             mailbox: sender.clone(),
-            live: live.downgrade(),
-            progress: progress.downgrade(),
-            progress_from_start: Arc::new(Mutex::new(Some(from_start))),
+            live: Arc::downgrade(&live),
+            progress: Arc::downgrade(&progress),
             standing: stands,
         };
         self.running().insert(id.clone(), handle.clone());

@@ -365,7 +365,7 @@ impl Actor {
             seq: self.run.last_seq(),
             folder: self.folder.clone(),
             stopped: stopped.clone(),
-            progress: self.progress.clone(),
+            progress: Arc::clone(&self.progress),
             mailbox: self.sender.clone(),
             endings: self.work.running.clone(),
             scope: Arc::clone(&self.work.scope),

@@ -26,7 +26,7 @@ use baton_types::id::{ContentHash, MemoryId, ProjectId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use rustc_hash::FxHashMap;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::inner::{InnerCalls, Outside};
@@ -34,6 +34,7 @@ use crate::handle::{Message, Progress};
 use crate::processes::Endings;
 use crate::services::{Models, Services};
 use crate::signs::SignsOfLife;
+use crate::watchers::Watchers;
 
 /// The most calls that are recalled from other runs; older ones are forgotten first.
 const RECALLED_CALLS: usize = 1_000;
@@ -52,7 +53,7 @@ pub(crate) struct Host {
     pub(crate) durable: watch::Receiver<u64>,
     /// Cancelled when the call is stopped or its time is up.
     pub(crate) over: CancellationToken,
-    pub(crate) progress: broadcast::Sender<Arc<Progress>>,
+    pub(crate) progress: Arc<Watchers<Arc<Progress>>>,
     /// Mailbox of the run, for decisions that the call must wait for.
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Signs of life of the call, if its tool limits silence.
@@ -128,9 +129,7 @@ impl ToolHost for Host {
     fn progress(&self, message: &str) {
         self.signs.iter().for_each(SignsOfLife::show);
         let message = self.given_secrets.lock().unwrap_or_else(PoisonError::into_inner).scrubbed(message).into_owned();
-        let progress = Arc::new(Progress::Call { call: self.caller.call.clone(), message });
-        // Watchers are optional.
-        let _unwatched = self.progress.send(progress);
+        self.progress.send(Arc::new(Progress::Call { call: self.caller.call.clone(), message }));
     }
 
     fn secret(&self, name: &str) -> Option<String> {
