@@ -49,16 +49,9 @@ pub(crate) type Reply = oneshot::Sender<Result<(), Refusal>>;
 /// message for its call, a model one for its request, and other senders wait for the reply.
 pub(crate) enum Message {
     /// Something happened.
-    Event {
-        /// The event.
-        event: Event,
-        /// The contents of the writes it names.
-        contents: Vec<(ContentHash, Content)>,
-        /// Channel for the acceptance or refusal, once it is durable. Code that makes a call gets it once it is decided.
-        reply: Option<Reply>,
-    },
+    Event(Incoming),
     /// A model gave no answer in one attempt.
-    Unanswered(Unanswered),
+    Unanswered(Box<Unanswered>),
     /// Compares the least that calls of code take with the limits.
     CheckAhead {
         /// The call whose code is about to make them.
@@ -78,6 +71,22 @@ pub(crate) enum Message {
     Stop,
     /// If the run stops in the middle of its work, let it be due at once.
     Unattended,
+}
+
+/// An event to be decided, and what belongs to it.
+pub(crate) struct Incoming {
+    /// The event, in a box, since a mailbox has room for 32 messages from its first one on.
+    pub(crate) event: Box<Event>,
+    /// The contents of the writes it names.
+    pub(crate) contents: Vec<(ContentHash, Content)>,
+    /// Channel for the acceptance or refusal, once it is durable. Code that makes a call gets it once it is decided.
+    pub(crate) reply: Option<Reply>,
+}
+
+impl From<Event> for Incoming {
+    fn from(event: Event) -> Self {
+        Self { event: Box::new(event), contents: Vec::new(), reply: None }
+    }
 }
 
 /// State of a run's actor.
@@ -386,7 +395,8 @@ impl RunHandle {
     pub(crate) async fn ask(&self, event: Event, contents: Vec<(ContentHash, Content)>) -> Result<(), RunError> {
         let (reply, answer) = oneshot::channel();
         let gone = || RunError::NotRunning(self.id.clone());
-        self.mailbox.send(Message::Event { event, contents, reply: Some(reply) }).map_err(|_| gone())?;
+        let incoming = Incoming { contents, reply: Some(reply), ..event.into() };
+        self.mailbox.send(Message::Event(incoming)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?.map_err(RunError::Refused)
     }
 

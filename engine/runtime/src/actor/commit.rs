@@ -12,7 +12,8 @@ use baton_types::json::Json;
 use baton_types::tool_type::Logs;
 
 use super::status::{STATUS_WAITING, idle_status, status, wakes};
-use super::{Actor, Incoming, Iteration, MESSAGES_PER_COMMIT};
+use super::{Actor, Iteration, MESSAGES_PER_COMMIT};
+use crate::handle::Incoming;
 
 /// Time after which [`Engine::work`](crate::Engine::work) tries a run again whose provider is away.
 const AWAY_PAUSE: Duration = Duration::from_mins(1);
@@ -127,8 +128,7 @@ impl Actor {
         let is_held_up = self.is_held_up();
         let away: Vec<String> = self.outages.providers().into_iter().map(str::to_owned).collect();
         let waits = self.waits_end().into_iter();
-        let iteration =
-            self.handle(waits.map(|event| Incoming { event, contents: Vec::new(), reply: None }).collect(), Vec::new());
+        let iteration = self.handle(waits.map(Incoming::from).collect(), Vec::new());
         self.commit(iteration).await?;
         let status = match idle_status(&self.run) {
             _ if waits_for_people => STATUS_WAITING.to_owned(),

@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 use baton_types::event::{Effect, Event};
 use futures_util::StreamExt;
 
-use super::{Actor, Incoming, Iteration, MESSAGES_PER_COMMIT};
+use super::{Actor, Iteration, MESSAGES_PER_COMMIT};
+use crate::handle::{Incoming, Message};
 
 impl Actor {
     /// Lets the core handle each event.
@@ -34,8 +35,8 @@ impl Actor {
         let Incoming { event, contents, reply } = next;
         let mut early = Vec::new();
         // Code gets no result before its calls are decided. What it learns of the decision is not visible to others.
-        let replies_at_once = matches!(event, Event::CallMade { .. });
-        let decided = self.run.handle(self.last, event).map(|decision| {
+        let replies_at_once = matches!(*event, Event::CallMade { .. });
+        let decided = self.run.handle(self.last, *event).map(|decision| {
             iteration.entries.extend(decision.entries.into_iter().map(Arc::new));
             let contents: Vec<_> = contents.into_iter().chain(decision.contents).collect();
             self.shared.contents.remember(&contents);
@@ -47,7 +48,9 @@ impl Actor {
                     {
                         let done = self.execute(task, agent, call, &tool);
                         // Decided next, so that calls do not wait for the places of those that are done.
-                        early.extend(done.and_then(Incoming::from_work));
+                        if let Some(Message::Event(done)) = done {
+                            early.push(done);
+                        }
                     }
                     Effect::Return { call, result } if self.work.is_for_function(&call) => self.work.send_result(call, result),
                     effect => iteration.effects.push(effect),

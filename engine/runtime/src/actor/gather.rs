@@ -6,10 +6,10 @@ use baton_store::StoreError;
 use baton_types::event::{Event, Refusal};
 use futures_util::StreamExt;
 
-use super::{Actor, Incoming, MESSAGES_PER_COMMIT};
+use super::{Actor, MESSAGES_PER_COMMIT};
 use crate::clock::sleep_until;
 use crate::command::Command;
-use crate::handle::{Message, OpenQuestion};
+use crate::handle::{Incoming, Message, OpenQuestion};
 
 /// Time after which an owner that wakes for another reason reads its inbox again, since a notification may be lost.
 const INBOX_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ impl Actor {
         self.work.to_ask.extend(due);
         if let Some(wake) = wake.filter(|wake| *wake <= self.shared.clock.now()) {
             self.work.woken_for = Some(wake);
-            incoming.push(Incoming { event: Event::TimePassed, contents: Vec::new(), reply: None });
+            incoming.push(Event::TimePassed.into());
         }
         Ok((incoming, consumed))
     }
@@ -71,23 +71,23 @@ impl Actor {
     /// Takes a message, and appends the events in it to `incoming`. Work that was `done_at_once` is not counted as running.
     pub(super) fn take(&mut self, message: Message, done_at_once: bool, incoming: &mut impl Extend<Incoming>) {
         match message {
-            Message::Event { event, contents, reply } => {
+            Message::Event(Incoming { event, contents, reply }) => {
                 if !done_at_once {
                     self.work.note_done(&event);
                 }
-                if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &event {
+                if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &*event {
                     self.work.forget_call(call);
                 }
-                let before = if let Event::ModelAnswered { task, .. } = &event { self.answered(task) } else { None };
-                incoming.extend(before.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
+                let before = if let Event::ModelAnswered { task, .. } = &*event { self.answered(task) } else { None };
+                incoming.extend(before.map(Incoming::from));
                 incoming.extend([Incoming { event, contents, reply }]);
             }
             Message::Unanswered(unanswered) => {
                 if !done_at_once {
                     self.work.note_done_for(unanswered.task.clone());
                 }
-                let failed = self.unanswered(unanswered);
-                incoming.extend(failed.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
+                let failed = self.unanswered(*unanswered);
+                incoming.extend(failed.map(Incoming::from));
             }
             Message::CheckAhead { by, calls, reply } => {
                 // The code may have ended.
@@ -138,7 +138,7 @@ impl Actor {
             return self.commands.early.push((number, event));
         }
         consumed.push(number);
-        incoming.push(Incoming { event, contents: Vec::new(), reply: None });
+        incoming.push(event.into());
     }
 
     fn is_early(&self, event: &Event) -> bool {

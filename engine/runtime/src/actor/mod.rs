@@ -106,29 +106,6 @@ impl Commands {
     }
 }
 
-/// An event to be decided, and what belongs to it.
-struct Incoming {
-    event: Event,
-    contents: Vec<(ContentHash, Content)>,
-    reply: Option<Reply>,
-}
-
-impl Incoming {
-    /// Returns the input in a message from a model request or a call.
-    fn from_work(message: Message) -> Option<Self> {
-        match message {
-            Message::Event { event, contents, reply } => Some(Self { event, contents, reply }),
-            Message::Unanswered(_)
-            | Message::CheckAhead { .. }
-            | Message::Questions(_)
-            | Message::Panicked(_)
-            | Message::CodeWaits
-            | Message::Stop
-            | Message::Unattended => None,
-        }
-    }
-}
-
 /// Everything decided in one iteration.
 #[derive(Default)]
 pub(crate) struct Iteration {

@@ -16,7 +16,7 @@ use super::status::status;
 use super::work::Work;
 use super::{Actor, Commands, Iteration};
 use crate::error::RunError;
-use crate::handle::{Message, RunHandle, RunOutcome, Standing};
+use crate::handle::{Incoming, Message, RunHandle, RunOutcome, Standing};
 use crate::recording::Recording;
 use crate::services::{Models, Services};
 use crate::transcripts::Transcripts;
@@ -52,7 +52,7 @@ impl Services {
     /// returns its error.
     pub(crate) async fn spawn_with(self: &Arc<Self>, parts: Parts, first: Event) -> Result<RunHandle, RunError> {
         let (reply, answer) = oneshot::channel();
-        let handle = self.spawn_after(parts, Some(Message::Event { event: first, contents: Vec::new(), reply: Some(reply) }));
+        let handle = self.spawn_after(parts, Some(Message::Event(Incoming { reply: Some(reply), ..first.into() })));
         match answer.await {
             Ok(answer) => answer.map(|()| handle).map_err(RunError::from),
             Err(_) => match handle.outcome().await {

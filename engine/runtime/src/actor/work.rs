@@ -33,8 +33,7 @@ use tokio_util::task::TaskTracker;
 use super::Actor;
 use crate::error::panic_message;
 use crate::execute::{CallEnd, Execution};
-use crate::handle::Message;
-use crate::handle::Unanswered;
+use crate::handle::{Incoming, Message, Unanswered};
 use crate::host::inner::{InnerCalls, InnerResult};
 use crate::recording::Taken;
 
@@ -143,7 +142,7 @@ impl Work {
     /// Keeps an event of the original of `task` until it is the next one.
     fn take_over(&mut self, task: TaskId, Taken { seq, event }: Taken) {
         match seq {
-            0 => self.arrived.push_back(Message::Event { event, contents: Vec::new(), reply: None }),
+            0 => self.arrived.push_back(Message::Event(event.into())),
             _ => _ = self.taken.insert(seq, (task, event)),
         }
     }
@@ -152,7 +151,7 @@ impl Work {
     pub(crate) fn take(&mut self, seq: u64) -> Option<Message> {
         let (_, event) = self.taken.remove(&seq)?;
         self.last_taken = seq;
-        Some(Message::Event { event, contents: Vec::new(), reply: None })
+        Some(Message::Event(event.into()))
     }
 
     /// Whether all code that makes calls has nothing to do until one of them has a result.
@@ -276,10 +275,10 @@ impl Actor {
                 }
                 Err(error) => {
                     let sent = pauses.sent() + 1;
-                    return Some(Message::Unanswered(Unanswered { task, turn, model: name, error, sent, began }));
+                    return Some(Message::Unanswered(Box::new(Unanswered { task, turn, model: name, error, sent, began })));
                 }
             };
-            Some(Message::Event { event, contents: Vec::new(), reply: None })
+            Some(Message::Event(event.into()))
         });
         self.work.arrived.extend(done);
         Ok(())
@@ -382,7 +381,7 @@ impl Actor {
                     (Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }, Vec::new())
                 }
             };
-            Some(Message::Event { event, contents, reply: None })
+            Some(Message::Event(Incoming { contents, ..event.into() }))
         });
         if is_inner && done.is_none() {
             self.work.inner.insert(running, stopped);

@@ -147,7 +147,7 @@ impl<'h> Asked<'h> {
         self.is_settled = true;
         let event = Event::CallHeardModel { by: self.by.clone(), used };
         // The run may be over.
-        let _over = self.host.mailbox.send(Message::Event { event, contents: Vec::new(), reply: None });
+        let _over = self.host.mailbox.send(Message::Event(event.into()));
     }
 }
 

@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::inner::{InnerCalls, Outside};
-use crate::handle::{Message, Progress};
+use crate::handle::{Incoming, Message, Progress};
 use crate::processes::Endings;
 use crate::services::{Models, Services};
 use crate::signs::SignsOfLife;
@@ -236,7 +236,7 @@ impl Host {
     /// Sends `event` to the run. Returns the decision once it is durable, or about a call of code once it is made.
     pub(crate) async fn decided(&self, event: Event) -> Result<(), Refusal> {
         let (reply, decided) = oneshot::channel();
-        let message = Message::Event { event, contents: Vec::new(), reply: Some(reply) };
+        let message = Message::Event(Incoming { reply: Some(reply), ..event.into() });
         let not_running = || Refusal::NotRunning { call: self.caller.call.clone() };
         self.mailbox.send(message).map_err(|_| not_running())?;
         decided.await.unwrap_or_else(|_| Err(not_running()))
