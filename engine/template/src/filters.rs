@@ -141,3 +141,62 @@ fn format(arguments: &[Value]) -> Result<u64, Error> {
     let placeholders = form.matches('%').count() as u64 + 1;
     Ok(widths.saturating_add(shown.saturating_mul(placeholders)).saturating_add(form.len() as u64))
 }
+
+#[cfg(test)]
+mod tests {
+    use minijinja::value::Kwargs;
+
+    use super::super::meter::{self, Extent};
+    use super::*;
+
+    fn charged(cost: Cost, arguments: &[Value]) -> u64 {
+        meter::within(u64::MAX, || cost(arguments)).unwrap()
+    }
+
+    fn named(name: &str, value: u64) -> Value {
+        Kwargs::from_iter([(name, Value::from(value))]).into()
+    }
+
+    fn list(values: &[&str]) -> Value {
+        Value::from(values.iter().map(|value| Value::from(*value)).collect::<Vec<_>>())
+    }
+
+    fn text_of(value: &Value) -> u64 {
+        meter::within(u64::MAX, || Extent::of(value)).unwrap().text
+    }
+
+    #[test]
+    fn entries_are_charged_for_each_character_or_value() {
+        assert_eq!(charged(entries, &["abc".into()]), 3 * 2 * ENTRY);
+        assert_eq!(charged(entries, &[list(&["a", "b"])]), 3 * 2 * ENTRY, "the list and its two values");
+        assert_eq!(charged(entries, &[list(&["a"]), list(&["b"])]), 4 * 2 * ENTRY);
+        assert_eq!(charged(batch, &[list(&["a"]), 10.into()]), 2 * 2 * ENTRY, "nothing is filled");
+        assert_eq!(charged(batch, &[list(&["a"]), 10.into(), "x".into()]), 2 * 2 * ENTRY + 10 * ENTRY);
+        assert_eq!(charged(slice, &[list(&["a"]), 10.into()]), 2 * 2 * ENTRY + 10 * 2 * ENTRY);
+        assert_eq!(charged(slice, &[list(&["a"]), named("count", 10)]), 2 * 2 * ENTRY + 10 * 2 * ENTRY);
+    }
+
+    #[test]
+    fn texts_are_charged_for_what_is_put_between_and_around_them() {
+        assert_eq!(charged(escaped, &["<a>".into()]), 18);
+        assert_eq!(charged(indent, &["a\nb".into(), 10.into()]), 2 * 10 + 3);
+        assert_eq!(charged(indent, &["a\nb".into()]), 2 * 4 + 3, "the width is four if none is given");
+        let joined = list(&["a", "b", "c"]);
+        assert_eq!(charged(join, &[joined.clone(), ", ".into()]), 4 * 2 + text_of(&joined));
+        assert_eq!(charged(join, &["abc".into(), ", ".into()]), 3 * 2 + 3);
+        assert_eq!(charged(replace, &["abab".into(), "a".into(), "xyz".into()]), 2 * 3 + 4);
+        assert_eq!(charged(replace, &[12.into(), "a".into(), "xyz".into()]), 40 * (3 + 1), "a number is not searched");
+        assert_eq!(charged(split, &["a,b,c".into(), ",".into()]), (2 + 2) * 2 * ENTRY + 5);
+        assert_eq!(charged(split, &["a b ä".into()]), (2 + 1 + 2) * 2 * ENTRY + 6, "white space, and what may be such");
+        assert_eq!(charged(tojson, &[joined.clone(), 3.into()]), 4 * 3 * (2 + 1) + 6 * text_of(&joined));
+        assert_eq!(charged(tojson, &[joined.clone()]), 4 * 2 * (2 + 1) + 6 * text_of(&joined));
+    }
+
+    #[test]
+    fn a_format_is_charged_for_widths_and_for_everything_in_each_placeholder() {
+        assert_eq!(charged(format, &["%s".into(), "abc".into()]), 3 * 2 + 2);
+        assert_eq!(charged(format, &["%10s %5d".into(), "abc".into(), 7.into()]), 15 + (3 + 40) * 3 + 8);
+        assert_eq!(charged(format, &["%*d".into(), 100.into(), 7.into()]), 107 + (40 + 40) * 2 + 3);
+        assert_eq!(charged(format, &["%d".into(), 100.into()]), 40 * 2 + 2, "without a star no value is a width");
+    }
+}

@@ -109,3 +109,46 @@ fn quoted(text: &str) -> u64 {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\'));
     2 + text.len() as u64 * if is_plain { 1 } else { 8 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(value: impl Into<Value>) -> (u64, u64, usize) {
+        let extent = within(u64::MAX, || Extent::of(&value.into())).unwrap();
+        (extent.text, extent.nodes, extent.levels)
+    }
+
+    #[test]
+    fn a_value_is_as_large_as_the_longest_text_that_shows_it() {
+        assert_eq!(extent("it's"), (4, 1, 1));
+        assert_eq!(extent(Value::from_bytes(vec![0, 255])), (16, 1, 1));
+        assert_eq!(extent(7), (40, 1, 1));
+        assert_eq!(extent(0.5), (350, 1, 1));
+        assert_eq!(extent(true), (16, 1, 1));
+        assert_eq!(extent(vec!["ab", "it's"]), (8 + 2 * 4 + (2 + 2) + (2 + 4 * 8), 3, 2), "quotation marks are escaped");
+        assert_eq!(extent(vec!["a\n"]), (8 + 4 + 2 + 2 * 8, 2, 2));
+        let map: Value = [("k", 1)].into_iter().collect();
+        assert_eq!(extent(map), (8 + 4 + 40 + 3, 3, 2), "a map has its keys and its values");
+        assert_eq!(extent(vec![vec![vec![1]]]), (3 * 8 + 3 * 4 + 40, 4, 4));
+    }
+
+    #[test]
+    fn a_value_may_be_as_large_as_what_is_left_and_no_larger() {
+        assert!(within(40, || Extent::of(&Value::from(7))).is_ok());
+        assert!(within(39, || Extent::of(&Value::from(7))).is_err());
+        let nested = |levels: usize| (1..levels).fold(Value::from(1), |inner, _| Value::from(vec![inner]));
+        assert_eq!(extent(nested(MAX_LEVELS)).2, MAX_LEVELS);
+        assert!(within(u64::MAX, || Extent::of(&nested(MAX_LEVELS + 1))).is_err());
+    }
+
+    #[test]
+    fn a_rendering_within_another_one_leaves_it_what_it_had() {
+        within(100, || {
+            charge(60).unwrap();
+            within(10, || assert!(charge(11).is_err()));
+            assert!(charge(40).is_ok());
+            assert!(charge(1).is_err());
+        });
+    }
+}

@@ -235,3 +235,69 @@ fn a_rendering_may_make_in_proportion_to_what_it_is_given() {
     assert!(templates.render("{{ text }}{{ text }}", variables(), 0).is_err());
     assert_eq!(templates.render("{{ text }}{{ text }}", variables(), text.len()).map(|text| text.len()), Ok(2 * text.len()));
 }
+
+#[test]
+fn jumps_lead_to_the_same_place_behind_the_steps_of_the_meter() {
+    renders("x{{ 0 and 1 }}{{ 0 or 2 }}{{ name ~ '!' and 3 }}y", "x023y");
+    renders("Dear {{ name ~ '!' }} {% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(1) }}", "Dear Ann! <1>");
+    renders("{{ (name, 2) }} {{ [name, 2] }}", "('Ann', 2) ['Ann', 2]");
+}
+
+#[test]
+fn products_of_what_is_no_number_are_refused_in_words() {
+    renders("{{ true * 3 }} {{ 3 * 0.5 }}", "3 1.5");
+    refused("{{ missing * 2 }}", "undefined");
+    refused("{{ 2 * missing }}", "undefined");
+    refused("{{ none * 2 }}", "unsupported types");
+}
+
+#[test]
+fn what_is_made_and_dropped_counts_too() {
+    let each = |step: &str| format!("{{% set big = 'a' * 1000000 %}}{{% for i in range(100) %}}{step}{{% endfor %}}");
+    for step in ["{% set x = big + 'b' %}", "{% set x = '' ~ big %}", "{% set x = big ~ '' %}", "{% set x = big[1:] %}"] {
+        refused(&each(step), "too much");
+    }
+    let items: Vec<String> = (0..30).map(|item| format!("'{item}': i")).collect();
+    let often = |step: &str| format!("{{% for i in range(100000) %}}{step}{{% endfor %}}done");
+    refused(&often(&format!("{{% set x = {{{}}} %}}", items.join(", "))), "too much");
+    refused(&often(&format!("{{% set x = [{}] %}}", vec!["i"; 60].join(", "))), "too much");
+    // A name in a namespace takes an entry and its letters.
+    renders(&format!("{{% set ns = namespace() %}}{}", often(&format!("{{% set ns.{} = i %}}", "n".repeat(40)))), "done");
+}
+
+#[test]
+fn escaped_text_is_charged_as_the_longest_that_escaping_makes() {
+    let escaping =
+        |shown: &str| format!("{{% set big = '<' * 12000000 %}}{{% autoescape true %}}{{{{ {shown} }}}}{{% endautoescape %}}");
+    refused(&escaping("big"), "too much");
+    assert_eq!(render(&escaping("big | safe")).map(|text| text.len()), Ok(12_000_000));
+}
+
+#[test]
+fn a_template_may_nest_up_to_the_limit() {
+    let is_refused = |source: &str| check(source).is_err_and(|error| error.message.contains("nests more than"));
+    let boundary = |source: &dyn Fn(usize) -> String, most: usize| {
+        assert!(!is_refused(&source(most)), "{}", source(most));
+        assert!(is_refused(&source(most + 1)), "{}", source(most + 1));
+    };
+    boundary(&|n| format!("{{{{ 1{} }}}}", " + 1".repeat(n)), 120);
+    boundary(&|n| format!("{}x{}", "{% if 1 %}".repeat(n), "{% endif %}".repeat(n)), 120);
+    let (open, close) = ("[".repeat(60), "]".repeat(60));
+    boundary(&|n| format!("{{{{ {open}1, 1{}{close} }}}}", " + 1".repeat(n)), 60);
+    // Only the end of a block ends it.
+    let sets = "{% set x = 1 %}".repeat(5);
+    boundary(&|n| format!("{}{sets}{}x{}", "{% if 1 %}".repeat(n - 1), "{% if 1 %}", "{% endif %}".repeat(n)), 120);
+}
+
+#[test]
+fn an_expression_has_the_limits_of_a_template() {
+    let templates = Templates::new(SyntaxConfig::default());
+    let variables = || minijinja::value::Serde(json!({"n": 4})).into();
+    assert_eq!(templates.check_expression("n * 2 + m"), Ok(BTreeSet::from(["m".to_owned(), "n".to_owned()])));
+    assert_eq!(templates.evaluate("n * 2 + 1", variables(), 100).map(|value| value.to_string()).as_deref(), Ok("9"));
+    let deep = format!("{}1", "-".repeat(20_000));
+    assert!(templates.check_expression(&deep).is_err_and(|error| error.message.contains("nests more than")));
+    assert!(templates.evaluate(&deep, variables(), 100).is_err());
+    let large = templates.evaluate("'a' * 100000000", variables(), 100);
+    assert!(large.is_err_and(|error| error.message.contains("too much")));
+}

@@ -1,4 +1,4 @@
-//! What commands may call, and the time and the place that their calls take.
+//! Calls that commands may make, and the time and the place that these take.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What crashes, stops and cancellations do to commands and to the calls that they wait for.
+//! Commands, and the calls that they wait for, after crashes, stops and cancellations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

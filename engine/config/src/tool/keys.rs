@@ -1,4 +1,4 @@
-//! Which keys a tool config may have: by its type, and by its other keys.
+//! Keys that a tool config may have: by its type, and by its other keys.
 
 use baton_types::config::{EffectClass, OnUnknownOutcome};
 use baton_types::tool_type::{Then, ToolType};

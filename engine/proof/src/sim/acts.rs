@@ -1,4 +1,4 @@
-//! What happens to a simulated run besides the answers of its script: returns of calls, acts of people, passing time and crashes.
+//! Events of a simulated run besides the answers of its script: returns of calls, acts of people, passing time and crashes.
 
 use std::time::Duration;
 
