@@ -128,8 +128,11 @@ mod tests {
         assert_eq!(extent(true), (16, 1, 1));
         assert_eq!(extent(vec!["ab", "it's"]), (8 + 2 * 4 + (2 + 2) + (2 + 4 * 8), 3, 2), "quotation marks are escaped");
         assert_eq!(extent(vec!["a\n"]), (8 + 4 + 2 + 2 * 8, 2, 2));
-        let map: Value = [("k", 1)].into_iter().collect();
-        assert_eq!(extent(map), (8 + 4 + 40 + 3, 3, 2), "a map has its keys and its values");
+        assert_eq!(
+            extent(std::collections::BTreeMap::from([("k", 1)])),
+            (8 + 4 + 40 + 3, 3, 2),
+            "a map has its keys and its values"
+        );
         assert_eq!(extent(vec![vec![vec![1]]]), (3 * 8 + 3 * 4 + 40, 4, 4));
     }
 
