@@ -1,7 +1,7 @@
 //! Bounds of a record: sizes, nesting, numbers.
 
 use baton_types::breadcrumb::Breadcrumb;
-use baton_types::json::Json;
+use baton_types::json::{Json, nesting};
 use baton_types::path::is_blank;
 
 use crate::BreadcrumbError;
@@ -76,7 +76,7 @@ fn check_line(field: &'static str, text: &str, most: usize) -> Result<(), Breadc
 /// Checks the size and the nesting of a payload, before anything parses it into a tree.
 pub(crate) fn check_json(field: &'static str, json: &Json, most: usize) -> Result<(), BreadcrumbError> {
     check_size(field, json.text().len(), most)?;
-    if depth(json.text()) > MAX_DEPTH {
+    if nesting(json.text()) > MAX_DEPTH {
         let reason = format!("objects and arrays are nested deeper than {MAX_DEPTH}; keep inner parts in records of their own");
         return Err(BreadcrumbError::invalid(field, reason));
     }
@@ -89,36 +89,4 @@ fn check_size(field: &'static str, size: usize, most: usize) -> Result<(), Bread
     }
     let reason = format!("it has {size} bytes, and {most} is the most; keep a longer text in a document and name its path");
     Err(BreadcrumbError::invalid(field, reason))
-}
-
-/// Returns the nesting of a JSON text, without recursion.
-fn depth(text: &str) -> usize {
-    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b'{' | b'[' if !is_text => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !is_text => depth -= 1,
-            _ => {}
-        }
-    }
-    deepest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nesting_is_measured_outside_of_texts_and_without_recursion() {
-        for (text, expected) in [("1", 0), ("[]", 1), (r#"{"a":[{"b":1}]}"#, 3), (r#"{"a":"[[[\"{{"}"#, 1), ("[[],[[]]]", 3)] {
-            assert_eq!(depth(text), expected, "{text}");
-        }
-        assert_eq!(depth(&"[".repeat(1_000_000)), 1_000_000);
-    }
 }

@@ -14,7 +14,8 @@ use jaq_core::{Exn, Native};
 use jaq_json::Val;
 
 use super::Data;
-use super::meter::{MAX_NESTING, check, check_product, nesting, step, stop_on};
+use super::meter::{MAX_NESTING, check, check_product, step, stop_on};
+use baton_types::json::nesting;
 
 /// Counts a step. No text can mention these names.
 const STEP: &str = "!step";

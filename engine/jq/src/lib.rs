@@ -12,7 +12,7 @@ mod meter;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use baton_types::json::Json;
+use baton_types::json::{Json, nesting};
 use jaq_core::load::parse::{Def, Term};
 use jaq_core::load::{Arena, File, Lexer, Loader, Parser, span};
 use jaq_core::{Compiler, Ctx, Filter, Vars, compile, data, unwrap_valr};
@@ -44,7 +44,7 @@ pub type Outputs = Vec<String>;
 /// A sentence for the author of the filter: it is no filter, it fails, or it exceeds a limit.
 pub fn run(filter: &str, input: &Json, bounds: Bounds, stopped: Arc<AtomicBool>) -> Result<Outputs, String> {
     check_length(filter)?;
-    if meter::nesting(input.text()) > MAX_NESTING {
+    if nesting(input.text()) > MAX_NESTING {
         return Err(format!("the data nests deeper than {MAX_NESTING} levels"));
     }
     let (filter, input) = (filter.to_owned(), input.clone());

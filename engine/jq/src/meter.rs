@@ -157,25 +157,6 @@ pub(super) fn check_product(left: &Val, right: &Val) {
     }
 }
 
-/// Returns the depth of nested brackets in a JSON text; brackets inside texts do not count.
-pub(super) fn nesting(text: &str) -> usize {
-    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'[' | b'{' if !quoted => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
 /// Returns the present position of the stack, approximately.
 fn stack_position() -> usize {
     let here = 0_u8;

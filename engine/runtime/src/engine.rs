@@ -24,8 +24,10 @@ use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, meas
 use crate::job::{InitialDocument, LoadedJob, StartOptions, typed_inputs};
 use crate::processes;
 use crate::reading::Reading;
-use crate::services::{Services, template};
+use crate::recording::Recording;
+use crate::services::{Models, Services, template};
 use crate::transcripts::{Prompts, Transcripts};
+use crate::trust::Trusted;
 
 /// Characters of a run's id: 50 random bits, so that a billion runs of one store rarely share one.
 const RUN_ID_CHARACTERS: usize = 10;
@@ -81,9 +83,27 @@ pub(crate) enum Begins {
 /// A run whose first decision is durable.
 pub(crate) struct NewlyStored {
     pub(crate) id: RunId,
-    pub(crate) run: Run,
-    pub(crate) begun: Iteration,
-    pub(crate) commands: Commands,
+    run: Run,
+    /// The moment of the decision.
+    at: Timestamp,
+    begun: Iteration,
+    commands: Commands,
+}
+
+impl NewlyStored {
+    /// Returns the parts of the actor that executes the run.
+    pub(crate) fn parts(
+        self,
+        trusted: Trusted,
+        models: Models,
+        transcripts: Transcripts,
+        folder: Option<PathBuf>,
+        recording: Option<Recording>,
+    ) -> Parts {
+        let Self { id, run, at, begun, commands } = self;
+        let (epoch, last, begun, is_behind) = (1, at, Some(begun), false);
+        Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording, is_behind }
+    }
 }
 
 impl Engine {
@@ -165,26 +185,10 @@ impl Engine {
             recorded.map_or(Ok(()), |cassettes| cassettes.label(id))?;
             Ok((run, begun))
         };
-        let NewlyStored { id, run, begun, commands } = self
-            .0
-            .store_new(Wanted { id: options.run.as_ref(), past: None, trigger: options.trigger, begins }, &contents, now, begin)
-            .await?;
-        let transcripts = self.0.transcripts(&id, prompts);
-        let (begun, recording) = (Some(begun), None);
-        Ok(Parts {
-            trusted,
-            run,
-            id,
-            epoch: 1,
-            commands,
-            models,
-            transcripts,
-            folder,
-            last: now,
-            begun,
-            recording,
-            is_behind: false,
-        })
+        let wanted = Wanted { id: options.run.as_ref(), past: None, trigger: options.trigger, begins };
+        let stored = self.0.store_new(wanted, &contents, now, begin).await?;
+        let transcripts = self.0.transcripts(&stored.id, prompts);
+        Ok(stored.parts(trusted, models, transcripts, folder, None))
     }
 
     /// Resumes a stopped run with its pinned configs. Returns when the take-over is durable.
@@ -462,7 +466,7 @@ impl Services {
                 Err(error) => return Err(error.into()),
                 Ok(()) => {
                     self.contents.remember(contents);
-                    return Ok(NewlyStored { id, run, begun, commands });
+                    return Ok(NewlyStored { id, run, at, begun, commands });
                 }
             }
         }

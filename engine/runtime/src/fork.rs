@@ -11,8 +11,8 @@ use baton_types::event::{Event, Refusal};
 use baton_types::id::RunId;
 use baton_types::principal::Principal;
 
-use crate::actor::{Iteration, Parts};
-use crate::engine::{Begins, Engine, NewlyStored, Wanted};
+use crate::actor::Iteration;
+use crate::engine::{Begins, Engine, Wanted};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
 use crate::job::{InitialDocument, load_configs, pinned};
@@ -168,24 +168,9 @@ impl Engine {
         };
         let wanted = Wanted { id: options.run.as_ref(), past: Some(&from), trigger, begins: Begins::Here };
         let stored = shared.store_new(wanted, &contents, now, begin).await?;
-        let NewlyStored { id, run, begun, commands } = stored;
-        let transcripts = shared.transcripts(&id, prompts);
-        let recording = Some(shared.recording(&forked(&id)).await?);
-        let begun = Some(begun);
-        let parts = Parts {
-            trusted,
-            run,
-            id,
-            epoch: 1,
-            commands,
-            models,
-            transcripts,
-            folder,
-            last: now,
-            begun,
-            recording,
-            is_behind: false,
-        };
+        let transcripts = shared.transcripts(&stored.id, prompts);
+        let recording = Some(shared.recording(&forked(&stored.id)).await?);
+        let parts = stored.parts(trusted, models, transcripts, folder, recording);
         Ok(shared.spawn(parts))
     }
 

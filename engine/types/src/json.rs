@@ -123,3 +123,47 @@ impl schemars::JsonSchema for Json {
         true
     }
 }
+
+/// Returns the number of levels of brackets in a JSON text, without recursion. Brackets in strings do not count.
+pub fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest, mut is_string, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b'{' | b'[' if !is_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Returns the type of a value as messages name it.
+pub fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nesting_is_measured_outside_of_texts_and_without_recursion() {
+        for (text, expected) in [("1", 0), ("[]", 1), (r#"{"a":[{"b":1}]}"#, 3), (r#"{"a":"[[[\"{{"}"#, 1), ("[[],[[]]]", 3)] {
+            assert_eq!(nesting(text), expected, "{text}");
+        }
+        assert_eq!(nesting(&"[".repeat(1_000_000)), 1_000_000);
+    }
+}

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use baton_types::call::AfterExecution;
+use baton_types::json;
 use serde_json::{Map, Value};
 
 use crate::id::{NAME_RULE, Name};
@@ -76,7 +77,7 @@ pub fn object(bytes: &[u8], allowed: usize) -> Result<Map<String, Value>, Payloa
     let text = std::str::from_utf8(bytes).map_err(|_| unreadable(&"it is not UTF-8"))?;
     match baton_types::json::read(text).map_err(|error| unreadable(&error))? {
         Value::Object(object) => Ok(object),
-        other => Err(unreadable(&format!("it is {}", kind_of(&other)))),
+        other => Err(unreadable(&format!("it is {}", json::kind_of(&other)))),
     }
 }
 
@@ -215,16 +216,5 @@ pub fn after_execution(text: &str) -> Option<AfterExecution> {
 pub(crate) fn shown(value: &Value) -> String {
     const MOST_BYTES: usize = 60;
     let text = value.to_string();
-    if text.len() <= MOST_BYTES && !text.chars().any(char::is_control) { text } else { kind_of(value).to_owned() }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
+    if text.len() <= MOST_BYTES && !text.chars().any(char::is_control) { text } else { json::kind_of(value).to_owned() }
 }

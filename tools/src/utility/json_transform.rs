@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};
-use baton_types::json::Json;
+use baton_types::json::{self, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -183,35 +183,24 @@ fn extract(data: Value, path: &str) -> Result<Value, String> {
                 }
             }
             Value::Array(values) => format!("an array of {} values is there", values.len()),
-            other => format!("{} is there", kind_of(other)),
+            other => format!("{} is there", json::kind_of(other)),
         };
         format!("the path {path:?} does not exist at step {} ({step}): {has}", walked + 1)
     })
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
 }
 
 /// Returns the rows of `data`; the operations on rows need an array.
 fn rows(data: Value, operation: Operation) -> Result<Vec<Value>, String> {
     match data {
         Value::Array(rows) => Ok(rows),
-        other => Err(format!("the operation {} needs an array, data is {}", name_of(operation), kind_of(&other))),
+        other => Err(format!("the operation {} needs an array, data is {}", name_of(operation), json::kind_of(&other))),
     }
 }
 
 fn map(data: Value, mapping: &Map<String, Value>) -> Result<Value, String> {
     let paths = mapping.iter().map(|(name, path)| match path {
         Value::String(path) => Ok((name, parse(path)?)),
-        other => Err(format!("mapping.{name} must be a path, received {}", kind_of(other))),
+        other => Err(format!("mapping.{name} must be a path, received {}", json::kind_of(other))),
     });
     let paths: Vec<(&String, Vec<Step>)> = paths.collect::<Result<_, _>>()?;
     let object = |row: Value| {

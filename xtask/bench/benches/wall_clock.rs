@@ -6,7 +6,7 @@ mod fixtures;
 
 use baton_store::{MemoryStore, SqliteStore};
 use divan::Bencher;
-use fixtures::{Batches, History, MANY_TOOLS};
+use fixtures::{Batches, EmptyRuns, History, MANY_TOOLS};
 use futures_util::FutureExt;
 
 fn main() {
@@ -54,6 +54,12 @@ fn append_a_batch_to_sqlite(bencher: Bencher<'_, '_>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let mut batches = runtime.block_on(Batches::new(&store));
     bencher.with_inputs(|| batches.next_batch()).bench_local_values(|batch| runtime.block_on(fixtures::append(&store, batch)));
+}
+
+#[divan::bench]
+fn start_and_end_a_run(bencher: Bencher<'_, '_>) {
+    let runs = EmptyRuns::new();
+    bencher.bench_local(|| runs.complete());
 }
 
 #[divan::bench(sample_count = 10, sample_size = 1)]
