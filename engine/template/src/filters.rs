@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(charged(split, &["a,b,c".into(), ",".into()]), (2 + 2) * 2 * ENTRY + 5);
         assert_eq!(charged(split, &["a b ä".into()]), (2 + 1 + 2) * 2 * ENTRY + 6, "white space, and what may be such");
         assert_eq!(charged(tojson, &[joined.clone(), 3.into()]), 4 * 3 * (2 + 1) + 6 * text_of(&joined));
-        assert_eq!(charged(tojson, &[joined.clone()]), 4 * 2 * (2 + 1) + 6 * text_of(&joined));
+        assert_eq!(charged(tojson, std::slice::from_ref(&joined)), 4 * 2 * (2 + 1) + 6 * text_of(&joined));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) {
         },
     };
     // The request holds all messages that people sent meanwhile.
-    let (turn, steers) = (of.turns + 1, of.extras().steering.to_vec());
+    let (turn, steers) = (of.turns + 1, of.extras().steering.clone());
     draft.request_turn(task, turn, allotment, steers, notice);
 }
 

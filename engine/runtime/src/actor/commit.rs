@@ -52,7 +52,9 @@ impl Actor {
         self.durable.send_replace(self.run.last_seq());
         self.transcripts.absorb(&entries, &self.run);
         if self.live.is_watched() {
-            entries.iter().for_each(|recorded| self.live.send(Arc::clone(recorded)));
+            for recorded in &entries {
+                self.live.send(Arc::clone(recorded));
+            }
         }
         self.send_commands(&entries).await;
         for (reply, decided) in replies {
