@@ -83,7 +83,7 @@ fn is_variable(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_secret_line, looks_like_key, names_key};
+    use super::{is_secret, is_secret_line, looks_like_key, names_key};
 
     #[test]
     fn names_of_keys_end_with_a_word_of_keys() {
@@ -105,5 +105,38 @@ mod tests {
         }
         assert!(is_secret_line(r#"  "api_key": "hush", "a": 1"#) && is_secret_line(r#"{"a": ["sk-1"]}"#));
         assert!(!is_secret_line(r#"  "key": {"env": "MY_KEY"}, "a": "key", "b": "c""#) && !is_secret_line(r#""key": "MY_KEY""#));
+    }
+
+    #[test]
+    fn a_value_is_secret_by_its_name_or_by_what_it_holds() {
+        let is_secret = |pointer: &str, text: &str| {
+            let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
+            is_secret(pointer, &parsed.value.unwrap())
+        };
+        for (pointer, text) in [
+            ("/settings/api_key", r#""hush""#),
+            ("/settings/api_key", "12"),
+            ("/settings/token", r#"["hush"]"#),
+            ("/settings/token", r#"{"a": "hush"}"#),
+            ("/settings/name", r#""sk-hush""#),
+            ("/parameters/api_key", r#""sk-hush""#),
+        ] {
+            assert!(is_secret(pointer, text), "{pointer} {text}");
+        }
+        for (pointer, text) in [
+            ("/settings/api_key", r#""TEAM_KEY""#),
+            ("/settings/api_key", r#"{"env": "TEAM_KEY"}"#),
+            ("/settings/api_key", "null"),
+            ("/settings/name", r#""hush""#),
+            ("/settings/name", "12"),
+            ("/settings/name", r#"["hush", {"a": "b"}]"#),
+            // Messages show no lists and objects, and their lines are judged one by one.
+            ("/settings/name", r#"["sk-hush"]"#),
+            ("/settings/name", r#"{"a": "sk-hush"}"#),
+            ("/parameters/api_key", r#""hush""#),
+            ("/parameters/api_key", "12"),
+        ] {
+            assert!(!is_secret(pointer, text), "{pointer} {text}");
+        }
     }
 }

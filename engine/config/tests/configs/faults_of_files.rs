@@ -249,3 +249,15 @@ fn what_a_tool_cannot_be_asked_about_is_told() {
     let retried = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"on_failure\": \"return\",\n  \"effect\"");
     assert!(faults(retried).contains("\"on_failure\" does not apply to a tool of type function_tool"));
 }
+
+#[test]
+fn a_list_with_a_key_is_not_shown() {
+    for value in [r#"["sk-hush"]"#, r#"{"a": ["sk-hush"]}"#, r#"{"api_key": "hush"}"#] {
+        for (path, piece) in
+            [("agents/counter.json", r#""Counts""#), ("agents/counter.json", r#""scripted""#), ("job.json", r#""lead""#)]
+        {
+            let told = sound().edited(path, piece, value).faults();
+            assert!(!told.contains("hush"), "{told}");
+        }
+    }
+}

@@ -15,6 +15,7 @@ mod models;
 mod names;
 mod prices;
 mod programs;
+mod projects;
 mod reading;
 mod schemas;
 mod services;
