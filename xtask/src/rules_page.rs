@@ -12,7 +12,7 @@ use crate::project::root;
 /// The page.
 const PAGE: &str = "docs/RULES.md";
 /// The folders that file names on the page are relative to, unless they begin at the root.
-const CORE: [&str; 3] = ["engine/machine/src", "engine/render/src", "engine/types/src"];
+const CORE: [&str; 2] = ["engine/machine/src", "engine/types/src"];
 /// Folders with tests.
 const TESTED: [&str; 4] = ["engine", "tests", "tools", "xtask"];
 

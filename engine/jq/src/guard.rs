@@ -4,6 +4,7 @@
 //! still never end. Rejected: a check behind every part. A definition that calls itself last must stay last, or
 //! `repeat` and `until` would need stack for each round; so definitions are counted where they begin.
 
+use baton_types::json::nesting;
 use jaq_core::box_iter::box_once;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
@@ -15,7 +16,6 @@ use jaq_json::Val;
 
 use super::Data;
 use super::meter::{MAX_NESTING, check, check_product, step, stop_on};
-use baton_types::json::nesting;
 
 /// Counts a step. No text can mention these names.
 const STEP: &str = "!step";

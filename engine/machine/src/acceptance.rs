@@ -1,6 +1,6 @@
 //! The acceptance of a delegated task's results: what the acceptor is asked, and its verdict.
 
-use baton_render::Judgement;
+use baton_render::acceptance::Judgement;
 use baton_types::config::Accept;
 
 use crate::agent;

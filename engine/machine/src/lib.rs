@@ -262,7 +262,7 @@ fn changed_since(tool: &Tool) -> CallError {
     )
 }
 
-/// Shortens `text` to 200 characters, because a model's text may be very long.
+/// Shortens the text of a model for a message, because it may be very long.
 fn bounded(text: &str) -> String {
-    baton_types::text::shortened(text, 200)
+    baton_types::text::shortened(text, baton_types::text::MODEL_TEXT_SHOWN)
 }

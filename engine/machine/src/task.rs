@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
+use baton_render::SUMMARY_FRAME_TOKENS;
 use baton_types::config::Invocation;
 use baton_types::entry::{ReminderReason, Said};
 use baton_types::path::DocumentPath;
@@ -10,7 +11,6 @@ use baton_types::path::DocumentPath;
 use crate::agent;
 use crate::prelude::*;
 use crate::requests::Requests;
-use baton_render::SUMMARY_FRAME_TOKENS;
 
 /// One task of a run. Its conversation is in [`baton_render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +101,7 @@ pub(super) struct Extras {
     pub(super) unknown: Vec<UnknownCall>,
 }
 
-/// The fields of a task that has none of them.
+/// Empty extras, for tasks without any.
 static NO_EXTRAS: Extras = Extras {
     answers_for: None,
     concern: None,

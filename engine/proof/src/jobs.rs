@@ -45,7 +45,7 @@ pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
     }
 }
 
-/// Returns the start of the run `run` with these configs: without a folder, inputs, a model for all agents or prices.
+/// Returns the start of a run named `run` with these configs: without a folder, inputs, a model for all agents or prices.
 pub fn started(configs: &Configs) -> RunStarted {
     RunStarted {
         run: "run".into(),

@@ -30,6 +30,7 @@ pub fn question(input: &Json) -> QuestionText {
 const REASON_SHOWN: usize = 2_000;
 
 /// The verdict of an acceptor.
+#[derive(Debug)]
 pub enum Judgement {
     /// The result is accepted.
     Yes,

@@ -48,7 +48,7 @@ pub fn question(tool: &Tool, input: &Json, may_change: bool) -> QuestionText {
 }
 
 /// Checks that an ended question approves its call. The error is the reason why it does not.
-pub fn verdict(result: &CallResult) -> Result<(), String> {
+pub fn check_approved(result: &CallResult) -> Result<(), String> {
     if result.status != CallStatus::Success {
         return Err(format!("no decision was made: {}", result.reason()));
     }

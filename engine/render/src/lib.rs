@@ -4,8 +4,11 @@
 //! prompt cache stays valid and a turn costs only its new messages. Only a compaction begins a new prefix, and it is an entry
 //! of its own. No run id, clock or random number is an input. Text of users, tools and documents is only ever a value.
 //!
-//! [`acceptance`], [`approval`] and [`outcome`] have the questions of the engine, and read their answers. `weight` estimates
-//! the tokens of every part of a request, so that the machine can check a window before it asks.
+//! [`request`] has the requests of delegations and questions. [`acceptance`], [`approval`] and [`outcome`] have the questions of
+//! the engine, and read their answers. `weight` estimates the tokens of every part of a request, so that the machine can check a
+//! window before it asks.
+//!
+//! This crate does *not* decide what happens: it keeps no state of a run and appends no entry.
 
 pub mod acceptance;
 pub mod approval;
@@ -21,7 +24,6 @@ mod weight;
 use baton_types::json::Json;
 use serde_json::Value;
 
-pub use acceptance::Judgement;
 pub use describe::describe;
 pub use receipt::{goes_to_user, receipt};
 pub use transcript::{Transcript, TranscriptStart, input_changed};
@@ -31,7 +33,7 @@ pub use weight::{
     record_tokens, reported_tokens, result_tokens, steer_tokens, summary_tokens,
 };
 
-/// A question of the engine about a call.
+/// A question that the engine asks.
 #[derive(Debug)]
 pub struct QuestionText {
     /// The question, in words.

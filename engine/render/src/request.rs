@@ -1,7 +1,6 @@
-//! The request of a delegation and of a question, from the input of the call.
+//! The request of a delegation and of a question, from the input of the call. Further fields of an input follow as JSON.
 
 use baton_types::config::Tool;
-use baton_types::entry::OnDeadline;
 use baton_types::json::Json;
 use serde_json::Value;
 
@@ -35,14 +34,4 @@ pub fn further_fields(input: &Value, known: &[&str]) -> serde_json::Map<String, 
 fn text_with_fields(input: &Value, text: &str, further: serde_json::Map<String, Value>) -> String {
     let text = input.get(text).and_then(Value::as_str).unwrap_or_default();
     if further.is_empty() { text.to_owned() } else { format!("{text}\n\n{}", Json::from(Value::Object(further)).text()) }
-}
-
-/// Returns the asker's policy for a missed deadline.
-pub fn on_deadline(input: &Value) -> OnDeadline {
-    let default = input.get("default_answer").filter(|value| !value.is_null());
-    match (input.get("on_deadline").and_then(Value::as_str), default) {
-        (Some("escalate"), _) => OnDeadline::Escalate,
-        (Some("default") | None, Some(default)) => OnDeadline::Default(Json::from(default)),
-        _ => OnDeadline::Fail,
-    }
 }

@@ -21,7 +21,7 @@ use crate::acceptance::Judgement;
 use crate::digest::digest;
 use crate::left_out::LeftOut;
 use crate::receipt::{goes_to_user, receipt};
-use crate::weight::shortened;
+use crate::weight::newest_said;
 
 /// Beginning of a conversation.
 #[derive(Debug)]
@@ -357,7 +357,7 @@ impl Transcript {
             })
         }));
         if let Some(pending) = self.pending_call(&entry.call) {
-            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), repeat_hint(entry), shortened(&entry.said)));
+            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), repeat_hint(entry), newest_said(&entry.said)));
             pending.documents.extend(parts);
         }
     }
@@ -379,7 +379,7 @@ impl Transcript {
             task: entry.ended.clone(),
             tool: entry.tool.clone(),
             result: Arc::clone(&entry.result),
-            said: shortened(&entry.said),
+            said: newest_said(&entry.said),
         });
         self.received.extend(document_parts(&entry.result.documents, documents));
     }

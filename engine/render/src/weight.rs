@@ -121,7 +121,7 @@ pub fn outcome_tokens(result: &CallResult, said: &[Said]) -> u64 {
     let said = if said.is_empty() {
         0
     } else {
-        let said: usize = shortened(said).iter().map(|said| said.question.len() + said.answer.text().len()).sum();
+        let said: usize = newest_said(said).iter().map(|said| said.question.len() + said.answer.text().len()).sum();
         text_tokens(said as u64)
     };
     output + said + result.error.as_ref().map_or(0, error_tokens)
@@ -136,18 +136,18 @@ pub fn reported_tokens(entry: &TaskReported, documents: &Documents) -> u64 {
 }
 
 /// Returns the newest of the questions and answers on an agent's behalf, with long texts cut. The timeline has all of them.
-pub(crate) fn shortened(said: &[Said]) -> Vec<Said> {
+pub(crate) fn newest_said(said: &[Said]) -> Vec<Said> {
     let newest = &said[said.len().saturating_sub(MAX_SAID)..];
     let cut = |text: &str| {
         let end = text.floor_char_boundary(MAX_SAID_BYTES);
         if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
     };
-    let shortened = newest.iter().map(|said| {
+    let newest_said = newest.iter().map(|said| {
         let is_long = said.answer.text().len() > MAX_SAID_BYTES;
         let answer = if is_long { Json::from(Value::from(cut(said.answer.text()))) } else { said.answer.clone() };
         Said { asker: said.asker.clone(), question: cut(&said.question), answer }
     });
-    shortened.collect()
+    newest_said.collect()
 }
 
 /// Whether the output of `result` may be kept as a document where a request has no room for it.

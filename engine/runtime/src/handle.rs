@@ -73,9 +73,25 @@ pub(crate) enum Message {
     Unattended,
 }
 
+impl Message {
+    /// Returns the event in the message; `None` for other messages.
+    pub(crate) fn event(self) -> Option<Incoming> {
+        match self {
+            Self::Event(incoming) => Some(incoming),
+            Self::Unanswered(_)
+            | Self::CheckAhead { .. }
+            | Self::Questions(_)
+            | Self::Panicked(_)
+            | Self::CodeWaits
+            | Self::Stop
+            | Self::Unattended => None,
+        }
+    }
+}
+
 /// An event to be decided, and what belongs to it.
 pub(crate) struct Incoming {
-    /// The event, in a box, since a mailbox has room for 32 messages from its first one on.
+    /// The event. Boxed, because the first message to a run allocates a block of 32 messages.
     pub(crate) event: Box<Event>,
     /// The contents of the writes it names.
     pub(crate) contents: Vec<(ContentHash, Content)>,

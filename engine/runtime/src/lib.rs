@@ -64,4 +64,4 @@ pub use replay::{Mismatch, ReplayReport, replay, request_of};
 pub use schedules::SchedulePass;
 pub use tool_services::{ServiceCommand, ToolServices};
 pub use trust::{TrustEverything, TrustNothing, TrustPolicy, Trusted};
-pub use worker::{Continued, WorkOptions, WorkReport};
+pub use worker::{Continued, Idle, WorkOptions, WorkReport};

@@ -71,6 +71,15 @@ pub enum Continued {
     Failed(RunError),
 }
 
+/// Why a released run does not proceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It waits for a person, a delivery or a moment, or a person paused it.
+    Waits,
+    /// It is paused until a person resumes it, since three processes that executed it died.
+    Quarantined,
+}
+
 impl Continued {
     /// Returns the error that stopped the run, or kept it from continuing. This process may still own the run then.
     fn error(&self) -> Option<&RunError> {
@@ -318,18 +327,19 @@ impl Engine {
         Ok(self.work_on(&taken?, stop).await)
     }
 
-    /// Returns why a run without an owner does not proceed: it waits or is paused, or it is quarantined. `None` if it may proceed.
-    pub async fn idle(&self, id: &RunId) -> Result<Option<Continued>, RunError> {
+    /// Returns why a released run does not proceed. `None` if it has an owner, has ended, or may be continued at once.
+    pub async fn idle_state(&self, id: &RunId) -> Result<Option<Idle>, RunError> {
         let record = self.0.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
         Ok(match &*record.status {
             _ if record.owner.is_some() => None,
-            STATUS_WAITING | STATUS_PAUSED => Some(Continued::Waits),
-            STATUS_QUARANTINED => Some(Continued::Quarantined),
+            STATUS_WAITING | STATUS_PAUSED => Some(Idle::Waits),
+            STATUS_QUARANTINED => Some(Idle::Quarantined),
             _ => None,
         })
     }
 
-    /// Lets a run proceed until it waits, is over, or `stop` is cancelled. If it waits, it is released: [`Engine::work`] continues it.
+    /// Lets a run proceed until it waits, is over, or `stop` is cancelled. If it waits, it is released: [`Engine::work`]
+    /// continues it. A quarantined run is released too, and only a person continues it.
     pub async fn work_on(&self, handle: &RunHandle, stop: &CancellationToken) -> Continued {
         handle.unattended();
         let outcome = tokio::select! {
@@ -339,10 +349,11 @@ impl Engine {
         match outcome {
             Some(outcome) => Continued::Over(outcome),
             None => match handle.stop().await {
-                RunOutcome::Stopped if !stop.is_cancelled() => {
-                    let idle = self.idle(handle.id()).await;
-                    idle.map_or_else(Continued::Failed, |idle| idle.unwrap_or(Continued::Waits))
-                }
+                RunOutcome::Stopped if !stop.is_cancelled() => match self.idle_state(handle.id()).await {
+                    Ok(Some(Idle::Quarantined)) => Continued::Quarantined,
+                    // It was released, whether or not the store can tell more.
+                    Ok(Some(Idle::Waits) | None) | Err(_) => Continued::Waits,
+                },
                 outcome => Continued::Over(outcome),
             },
         }

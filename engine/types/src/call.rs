@@ -57,7 +57,7 @@ impl ModelCall {
     }
 
     /// Returns the input as a JSON value, or the error of arguments that are not JSON.
-    pub fn readable(&self) -> Result<Value, CallError> {
+    pub fn readable_input(&self) -> Result<Value, CallError> {
         match &self.malformed {
             None => Ok(self.input.value()),
             Some(reason) => {
@@ -140,7 +140,7 @@ impl CallError {
     }
 
     /// Returns the message with the faults that the detail lists.
-    pub fn with_faults(&self) -> String {
+    pub fn message_with_faults(&self) -> String {
         let detail = self.detail.value();
         let faults = detail["faults"].as_array().into_iter().flatten();
         let faults: Vec<String> = faults.filter_map(|fault| Some(fault["message"].as_str()?.to_owned())).collect();

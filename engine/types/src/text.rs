@@ -1,4 +1,7 @@
-//! Texts of others, shortened for messages.
+//! Shortened texts of models, tools and providers, for messages.
+
+/// Maximum number of characters of a model's text in a message.
+pub const MODEL_TEXT_SHOWN: usize = 200;
 
 /// Returns at most the first `characters` characters of `text`, with a mark if it was cut.
 pub fn shortened(text: &str, characters: usize) -> String {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use baton_render::Judgement;
+use baton_render::acceptance::Judgement;
 use baton_types::entry::CallApproved;
 
 use super::known;

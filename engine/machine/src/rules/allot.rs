@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, btree_map};
 
+use baton_render::{BUNDLE_TOKENS, is_long, output_tokens, record_tokens};
 use baton_types::call::KeptOutput;
 use baton_types::document::{Content, ContentFacts, output_content};
 use baton_types::entry::{Bundle, KeptResult, ModelRequested};
@@ -15,7 +16,6 @@ use baton_types::estimate::text_tokens;
 use crate::prelude::*;
 use crate::task::{Fresh, FreshContent, Held, OWN_REQUEST};
 use crate::{bounded, limits_under};
-use baton_render::{BUNDLE_TOKENS, is_long, output_tokens, record_tokens};
 
 /// Number of bytes of a kept output from which its summary is made.
 const SUMMARY_BYTES: usize = 1_000;

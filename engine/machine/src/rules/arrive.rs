@@ -70,7 +70,8 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
     }
     let outer = draft.outer(call).map(|outer| draft.tool(outer));
     // An answer that cannot be read names no tool.
-    let tool = draft.run.callable(call.task, outer.as_deref(), &asked.tool).or_else(|error| asked.readable().and(Err(error)))?;
+    let tool =
+        draft.run.callable(call.task, outer.as_deref(), &asked.tool).or_else(|error| asked.readable_input().and(Err(error)))?;
     let row = tool.tool_type.behavior();
     if let Some(limit) = task.last_turn()
         && row.then != Then::Stop
@@ -78,7 +79,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         let message = format!("{limit} is reached: in this last turn only a handoff is accepted");
         return Err(CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit})));
     }
-    let (input, is_of_model) = (asked.readable()?, outer.is_none());
+    let (input, is_of_model) = (asked.readable_input()?, outer.is_none());
     // A handoff ends the task, so its id is not needed any more.
     if row.then != Then::Stop
         && is_of_model

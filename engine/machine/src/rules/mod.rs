@@ -15,6 +15,8 @@
 //! | `inner` | the code of a running call makes other calls |
 //! | `background` | tasks for which their caller does not wait, and the calls that manage tasks |
 //! | `people`, `time`, `crash`, `adopt` | events from outside |
+//!
+//! Rules *route* and *describe* are `receipt.rs` and `describe.rs` of `baton-render`.
 
 pub(super) mod accept;
 pub(super) mod act;

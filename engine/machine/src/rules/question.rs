@@ -35,7 +35,7 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
         ..create::question(asker, task, by, request::question(&input), documents)
     };
     draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
-    open_question(draft, created, draft.id(call.task), request::on_deadline(&input));
+    open_question(draft, created, draft.id(call.task), OnDeadline::of(&input));
 }
 
 /// Creates the question of `call`, by which the engine asks an agent whether a result is accepted. The question has its own
@@ -164,7 +164,7 @@ pub(crate) fn decide_approval(
     }
     let asked = &open.asked;
     let denied = |message: String| CallError::new(ErrorCode::Denied, message);
-    match (draft.run.configs.tool_of(draft.task(call.task).agent(), asked), approval::verdict(result)) {
+    match (draft.run.configs.tool_of(draft.task(call.task).agent(), asked), approval::check_approved(result)) {
         (None, _) => {
             let error = denied(format!("tool {} no longer exists", asked.shown_name()));
             draft.refuse(call, error);

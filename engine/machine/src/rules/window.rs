@@ -4,12 +4,12 @@
 //! far. The summary is a digest that rendering makes, or a text that the agent's own model writes in a turn for it. That turn
 //! is limited, paid and repeated after a crash like any other turn.
 
+use baton_render::summary_tokens;
 use baton_types::config::Summary;
 use baton_types::entry::Compacted;
 
 use crate::prelude::*;
 use crate::task::Plan;
-use baton_render::summary_tokens;
 
 /// Tokens (≈) of the request for a summary.
 const ASKING_TOKENS: u64 = 128;

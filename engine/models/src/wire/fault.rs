@@ -1,9 +1,9 @@
 //! Faults that a provider sends instead of an answer.
 
-use baton_types::text::shortened;
 use std::fmt;
 use std::time::Duration;
 
+use baton_types::text::shortened;
 use serde_json::Value;
 
 use super::sse::{Events, Lines};

@@ -19,7 +19,8 @@ use baton_breadcrumb::{Handler, Trigger, TriggerState};
 use baton_config::Sources;
 use baton_models::Embedder;
 use baton_runtime::{
-    Continued, Engine, FollowUp, Holder, InitialDocument, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions, run_id_of,
+    Continued, Engine, FollowUp, Holder, Idle, InitialDocument, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions,
+    run_id_of,
 };
 use baton_store::{NextTrigger, Settlement, Store, StoreError};
 use baton_types::id::{BreadcrumbId, ProjectId, RunId};
@@ -349,9 +350,9 @@ impl Listener {
             Err(RunError::UnknownRun(_)) => return Err(NoRun::Refused(format!("its run {run} was removed"))),
             Err(error) => return Err(error.into()),
         }
-        match self.engine.idle(run).await? {
-            Some(Continued::Quarantined) => return Ok(Begun::Done(Outcome::Quarantined)),
-            Some(_) => return Ok(Begun::Done(Outcome::Waits)),
+        match self.engine.idle_state(run).await? {
+            Some(Idle::Quarantined) => return Ok(Begun::Done(Outcome::Quarantined)),
+            Some(Idle::Waits) => return Ok(Begun::Done(Outcome::Waits)),
             None => {}
         }
         match self.engine.resume_unattended(run).await {

@@ -51,6 +51,7 @@ impl Actor {
         // Sent even without listeners: a call that begins below asks for the durable sequence number.
         self.durable.send_replace(self.run.last_seq());
         self.transcripts.absorb(&entries, &self.run);
+        // A watcher subscribes before it reads the store, which has these entries by now.
         if self.live.is_watched() {
             for recorded in &entries {
                 self.live.send(Arc::clone(recorded));

@@ -48,9 +48,7 @@ impl Actor {
                     {
                         let done = self.execute(task, agent, call, &tool);
                         // Decided next, so that calls do not wait for the places of those that are done.
-                        if let Some(Message::Event(done)) = done {
-                            early.push(done);
-                        }
+                        early.extend(done.and_then(Message::event));
                     }
                     Effect::Return { call, result } if self.work.is_for_function(&call) => self.work.send_result(call, result),
                     effect => iteration.effects.push(effect),

@@ -9,10 +9,7 @@ use crate::call::{CallError, CallStatus, ErrorCode, ModelCall};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::schema::SchemaFault;
-use crate::text::shortened;
-
-/// Maximum number of characters of a model's text in an error.
-const SHOWN: usize = 200;
+use crate::text::{MODEL_TEXT_SHOWN, shortened};
 
 impl Agent {
     /// Refuses a configuration that the agent was not granted for this tool. The error names those that it was.
@@ -28,8 +25,11 @@ impl Agent {
         let of_setting = tool.configs_in_setting();
         let granted: BTreeSet<&str> = self.configurations_of(tool).chain(of_setting.iter().map(String::as_str)).collect();
         let hint = if granted.is_empty() { "; leave \"config_id\" out" } else { "" };
-        let message =
-            format!("you have no configuration {:?} of tool {}{hint}", shortened(&named, SHOWN), tool.definition.shown_name());
+        let message = format!(
+            "you have no configuration {:?} of tool {}{hint}",
+            shortened(&named, MODEL_TEXT_SHOWN),
+            tool.definition.shown_name()
+        );
         Err(CallError::new(ErrorCode::InvalidInput, message).with_detail(json!({"granted_configurations": granted})))
     }
 
@@ -46,7 +46,7 @@ impl Agent {
         }
         CallError::new(
             ErrorCode::InvalidInput,
-            format!("the input of {} is invalid: {}", tool.definition.shown_name(), shortened(&first, SHOWN)),
+            format!("the input of {} is invalid: {}", tool.definition.shown_name(), shortened(&first, MODEL_TEXT_SHOWN)),
         )
         .with_detail(detail)
     }

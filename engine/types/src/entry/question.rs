@@ -1,6 +1,7 @@
 //! Entries of questions.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{ForkPoint, Holder};
 use crate::document::DocumentRef;
@@ -42,6 +43,18 @@ pub enum OnDeadline {
     Escalate,
     /// The asker gets a `timeout` result.
     Fail,
+}
+
+impl OnDeadline {
+    /// Returns the policy that the input of a question asks for.
+    pub fn of(input: &Value) -> Self {
+        let default = input.get("default_answer").filter(|value| !value.is_null());
+        match (input.get("on_deadline").and_then(Value::as_str), default) {
+            (Some("escalate"), _) => Self::Escalate,
+            (Some("default") | None, Some(default)) => Self::Default(Json::from(default)),
+            _ => Self::Fail,
+        }
+    }
 }
 
 /// A question was answered, expired or was withdrawn.

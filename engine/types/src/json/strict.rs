@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 
-use crate::text::shortened;
-
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::text::shortened;
 
 /// The most objects and arrays inside each other. `serde_json` reads no more.
 pub const MAX_DEPTH: usize = 127;
