@@ -83,6 +83,8 @@ fn is_variable(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jsonc_parser::{CollectOptions, ParseOptions};
+
     use super::{is_secret, is_secret_line, looks_like_key, names_key};
 
     #[test]
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn a_value_is_secret_by_its_name_or_by_what_it_holds() {
         let is_secret = |pointer: &str, text: &str| {
-            let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
+            let parsed = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default()).unwrap();
             is_secret(pointer, &parsed.value.unwrap())
         };
         for (pointer, text) in [
