@@ -16,7 +16,7 @@ use baton_types::call::{CallError, CallStatus, ErrorCode, Suspension};
 use baton_types::config::{Configs, ExecSpec, Executor, RUN_SCRIPT, Tool};
 use baton_types::document::{Content, ContentFacts, Documents, Write};
 use baton_types::event::{Outcome, Produced};
-use baton_types::id::{ContentHash, MemoryId, ProjectId};
+use baton_types::id::{ContentHash, MemoryId};
 use baton_types::json::Json;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
@@ -43,8 +43,6 @@ pub(crate) struct Execution {
     pub(crate) caller: Caller,
     /// The owner of the run's long-term memories.
     pub(crate) memory: MemoryId,
-    /// The project whose breadcrumbs the run shares.
-    pub(crate) project: ProjectId,
     pub(crate) tool: Arc<Tool>,
     pub(crate) configs: Arc<Configs>,
     /// Models of the run's agents, which may answer the tool, too.
@@ -146,7 +144,8 @@ impl Execution {
             shared: Arc::clone(&shared),
             caller: self.caller.clone(),
             memory: self.memory,
-            project: self.project,
+            folder: self.folder.clone(),
+            project: OnceLock::new(),
             seq: self.seq,
             durable: self.durable,
             over,

@@ -1,6 +1,6 @@
 //! Names of things: one newtype per kind of id, so that a task is never mistaken for a call.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -166,7 +166,9 @@ impl TaskId {
 
     /// Returns the id of the call at `position` (from 1) of this task's turn `turn` (from 1).
     pub fn call(&self, turn: u32, position: u32) -> CallId {
-        CallId::new(format!("{self}/{turn}.{position}"))
+        let mut id = String::with_capacity(self.0.len() + CALL_SUFFIX_BYTES);
+        write!(id, "{self}/{turn}.{position}").expect("a text takes all that is written to it");
+        CallId::new(id)
     }
 
     /// Returns the id of the call by which the engine asks whether the result of this task's turn `turn` is accepted. `number` counts
@@ -270,6 +272,9 @@ fn turn_and_position(place: &str) -> Option<(u32, u32)> {
 
 /// The name of the calls by which the engine asks for acceptance.
 const ACCEPTANCE: &str = "accept";
+
+/// Most bytes of `/TURN.POSITION`.
+const CALL_SUFFIX_BYTES: usize = 22;
 
 /// The most bytes of the name of a call that code makes.
 pub const MAX_CALL_NAME_LENGTH: usize = 64;

@@ -16,6 +16,8 @@ impl Actor {
     /// Calls that have no effect outside the run begin at once, and what they return is decided in the same iteration: a
     /// turn of them costs one commit. The code of functions proceeds in the same iteration, too, with what is decided about its
     /// calls: it has no effect outside the run either. If the commit fails, nothing of all this remains.
+    ///
+    /// Many decisions at once are several iterations, so that no commit is large: an event with many children has many entries.
     pub(super) fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Iteration {
         let mut iteration = Iteration { consumed, ..Iteration::default() };
         let mut incoming = VecDeque::from(incoming);
@@ -23,6 +25,10 @@ impl Actor {
             self.last = self.shared.clock.now().max(self.last);
             while let Some(next) = incoming.pop_front() {
                 self.decide(next, &mut iteration, &mut incoming);
+                // Events of the inbox are decided in the batch that takes them out of it.
+                if iteration.entries.len() >= MESSAGES_PER_COMMIT && iteration.consumed.is_empty() {
+                    incoming.drain(..).rev().for_each(|rest| self.work.arrived.push_front(Message::Event(rest)));
+                }
             }
             if self.work.stopping || iteration.entries.len() >= MESSAGES_PER_COMMIT || !self.advance_code(&mut incoming) {
                 return iteration;

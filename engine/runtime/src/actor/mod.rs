@@ -18,7 +18,7 @@ mod status;
 mod work;
 
 use std::panic::AssertUnwindSafe;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ use baton_types::call::CallResult;
 use baton_types::document::Content;
 use baton_types::entry::{Entry, Recorded, RunEnded};
 use baton_types::event::{Decision, Effect, Event, Refusal};
-use baton_types::id::{ContentHash, MemoryId, ProjectId, RunId};
+use baton_types::id::{ContentHash, MemoryId, RunId};
 use baton_types::time::Timestamp;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
@@ -190,13 +190,6 @@ impl Actor {
     pub(crate) fn memory(&self) -> MemoryId {
         let started = self.run.started().expect("a run proceeds after its first entry");
         started.memory.clone()
-    }
-
-    /// Returns the project whose breadcrumbs the run shares.
-    pub(crate) fn project(&self) -> ProjectId {
-        let started = self.run.started().expect("a run proceeds after its first entry");
-        let of_folder = started.folder.as_deref().and_then(|folder| (self.shared.project_of)(Path::new(folder)));
-        of_folder.unwrap_or_else(|| ProjectId::of(&started.memory))
     }
 
     fn publish_standing(&mut self) {

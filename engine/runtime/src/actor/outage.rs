@@ -140,7 +140,8 @@ impl Actor {
     pub(crate) fn unanswered(&mut self, unanswered: Unanswered) -> Option<Event> {
         let Unanswered { task, turn, model, error, sent, began } = unanswered;
         let now = self.shared.clock.now();
-        let (falls_back, provider) = (self.run.next_fallback(&task).is_some(), self.run.configs().job.provider_of(&model));
+        let (falls_back, provider) =
+            (self.run.next_fallback(&task).is_some(), self.run.configs().job.provider_of(&model).to_owned());
         let window = self.run.configs().job.outage(&model);
         let is_played = self.shared.providers.cassettes().is_some_and(|cassettes| cassettes.is_played());
         let request = self.outages.requests.entry(task.clone());
@@ -209,7 +210,7 @@ impl Actor {
             request.state = State::Asking(now);
             sent_before = if (request.turn, request.model.as_str()) == (turn, model) { request.sent } else { 0 };
         }
-        let provider = self.run.configs().job.provider_of(model);
+        let provider = self.run.configs().job.provider_of(model).to_owned();
         Pauses { task: task.clone(), turn, provider, sent_before, sent: AtomicU32::new(0), watchers: Arc::clone(&self.progress) }
     }
 

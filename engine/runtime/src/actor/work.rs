@@ -354,7 +354,6 @@ impl Actor {
             files: Arc::clone(&self.files),
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
             memory: self.memory(),
-            project: self.project(),
             tool,
             configs: Arc::clone(self.run.configs()),
             models: Arc::clone(&self.models),

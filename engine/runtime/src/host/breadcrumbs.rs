@@ -46,7 +46,7 @@ pub(super) async fn answer(host: &Host, ask: BreadcrumbAsk, may_read_pii: bool) 
             return Ok(BreadcrumbReply::Found { records, total, method, warning });
         }
         BreadcrumbAsk::PublishTicks => {
-            let pass = schedules::publish_ticks(breadcrumbs, at, Some(&host.project)).await.map_err(|error| refused(&error))?;
+            let pass = schedules::publish_ticks(breadcrumbs, at, Some(host.project())).await.map_err(|error| refused(&error))?;
             let errors = pass.failed.into_iter().map(|(schedule, reason)| format!("{schedule}: {reason}")).collect();
             return Ok(BreadcrumbReply::Ticks { schedules: pass.schedules, published: pass.published.len(), errors });
         }
@@ -80,7 +80,7 @@ async fn counted(
 fn author(host: &Host, may_read_pii: bool) -> Author {
     let principal = Principal::Agent(host.caller.agent.clone());
     let approver = host.configs.agents.get(&host.caller.agent).and_then(|agent| agent.approver(&host.tool));
-    let viewer = Viewer { principal, project: host.project.clone(), may_read_pii };
+    let viewer = Viewer { principal, project: host.project().clone(), may_read_pii };
     Author {
         tools: host.configs.tools.keys().cloned().collect(),
         // A call of such a tool begins only after a person has approved it, with this input.
@@ -101,7 +101,7 @@ impl Views {
             Some(schema) => {
                 if !self.0.contains_key(schema) {
                     let now = host.shared.clock.now();
-                    let found = host.shared.store.breadcrumbs().definition(schema, &host.project, now).await;
+                    let found = host.shared.store.breadcrumbs().definition(schema, host.project(), now).await;
                     self.0.insert(schema.clone(), found.map_err(|error| refused(&error))?);
                 }
                 self.0.get(schema).and_then(Option::as_ref)

@@ -7,6 +7,7 @@ pub(crate) mod inner;
 mod program;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -45,8 +46,10 @@ pub(crate) struct Host {
     pub(crate) caller: Caller,
     /// The long-term memory of the run.
     pub(crate) memory: MemoryId,
-    /// The project whose breadcrumbs the call shares.
-    pub(crate) project: ProjectId,
+    /// The job's folder.
+    pub(crate) folder: Option<PathBuf>,
+    /// See [`Host::project`].
+    pub(crate) project: OnceLock<ProjectId>,
     /// The last entry that the call may see.
     pub(crate) seq: u64,
     /// The last entry that is durable: a call may begin before those that it may see are.
@@ -233,6 +236,14 @@ impl ToolHost for Host {
 }
 
 impl Host {
+    /// Returns the project whose breadcrumbs the run shares. It is looked up on the first use, since that may read files.
+    fn project(&self) -> &ProjectId {
+        self.project.get_or_init(|| {
+            let of_folder = self.folder.as_deref().and_then(|folder| (self.shared.project_of)(folder));
+            of_folder.unwrap_or_else(|| ProjectId::of(&self.memory))
+        })
+    }
+
     /// Sends `event` to the run. Returns the decision once it is durable, or about a call of code once it is made.
     pub(crate) async fn decided(&self, event: Event) -> Result<(), Refusal> {
         let (reply, decided) = oneshot::channel();

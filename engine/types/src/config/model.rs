@@ -205,10 +205,11 @@ impl Job {
     }
 
     /// Returns the provider of the model called `name`; a model of the program itself is its own.
-    pub fn provider_of(&self, name: &str) -> String {
-        match self.model(name) {
-            Some(ModelSpec::Provided(provided)) => provided.provider,
-            Some(ModelSpec::Scripted { .. }) | None => name.to_owned(),
+    pub fn provider_of<'j>(&'j self, name: &'j str) -> &'j str {
+        match self.models.get(name) {
+            Some(ModelSpec::Provided(provided)) => &provided.provider,
+            Some(ModelSpec::Scripted { .. }) => name,
+            None => provider_and_model(name, &self.provider_names).map_or(name, |(provider, _)| provider),
         }
     }
 
@@ -234,7 +235,11 @@ impl Job {
 
 /// Returns the model that `PROVIDER:MODEL` names, if one of `providers` is its provider.
 pub fn provided(name: &str, providers: &BTreeSet<String>) -> Option<ProvidedModel> {
-    let (provider, model) = name.split_once(':')?;
-    let fits = providers.contains(provider) && !model.trim().is_empty();
-    fits.then(|| ProvidedModel { provider: provider.to_owned(), model: model.to_owned(), ..ProvidedModel::default() })
+    let (provider, model) = provider_and_model(name, providers)?;
+    Some(ProvidedModel { provider: provider.to_owned(), model: model.to_owned(), ..ProvidedModel::default() })
+}
+
+/// Returns the two parts of `PROVIDER:MODEL`, if the first is one of `providers`.
+fn provider_and_model<'n>(name: &'n str, providers: &BTreeSet<String>) -> Option<(&'n str, &'n str)> {
+    name.split_once(':').filter(|(provider, model)| providers.contains(*provider) && !model.trim().is_empty())
 }

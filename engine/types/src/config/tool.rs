@@ -192,9 +192,10 @@ impl Tool {
 
     /// Returns the earlier task whose conversation a call with `input` continues.
     pub fn continued_task(&self, input: &Json) -> Option<TaskId> {
-        let input = input.value();
-        let continued = input.get("continues").and_then(Value::as_str).filter(|_| self.follow_up);
-        continued.map(TaskId::from)
+        if !self.follow_up {
+            return None;
+        }
+        input.value().get("continues").and_then(Value::as_str).map(TaskId::from)
     }
 
     /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs, but nothing
