@@ -10,6 +10,10 @@ use futures_util::StreamExt;
 use super::{Actor, Iteration, MESSAGES_PER_COMMIT};
 use crate::handle::{Incoming, Message};
 
+/// Number of entries after which no further event is decided in the same commit. So the entries in memory are bounded, apart from
+/// those of one event. Smaller commits would write more: each changes as many pages of a store's index as it has tasks.
+const ENTRIES_PER_COMMIT: usize = 16_384;
+
 impl Actor {
     /// Lets the core handle each event.
     ///
@@ -26,7 +30,7 @@ impl Actor {
             while let Some(next) = incoming.pop_front() {
                 self.decide(next, &mut iteration, &mut incoming);
                 // Events of the inbox are decided in the batch that takes them out of it.
-                if iteration.entries.len() >= MESSAGES_PER_COMMIT && iteration.consumed.is_empty() {
+                if iteration.entries.len() >= ENTRIES_PER_COMMIT && iteration.consumed.is_empty() {
                     incoming.drain(..).rev().for_each(|rest| self.work.arrived.push_front(Message::Event(rest)));
                 }
             }
