@@ -1,11 +1,13 @@
 //! Tools for breadcrumbs: agents share records that outlive their runs.
 
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use baton_breadcrumb::Author;
 use baton_models::Model;
-use baton_runtime::{LoadedJob, RunOutcome, StartOptions};
+use baton_runtime::{Engine, LoadedJob, RunOutcome, StartOptions};
 use baton_store::{Creation, MemoryStore, Store, Update};
 use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Sensitivity, TtlConfig, Visibility};
 use baton_types::entry::Entry;
@@ -69,6 +71,33 @@ fn memory() -> Arc<dyn Store> {
 
 fn note(title: &str) -> Value {
     json!({"schema_name": "note.text.v1", "title": title, "tags": ["topic:revenue"], "context": {"text": "in thousands", "n": 1}})
+}
+
+#[tokio::test]
+async fn only_a_call_that_uses_breadcrumbs_looks_for_the_project() {
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let bot = TestJob::new("bot", json!({})).agent("bot", &["breadcrumb-create", "strike", "handoff"]);
+    let gate = json!({"gate": {"type": "string", "description": "Where.", "required": false}});
+    let bot = bot.built_in("breadcrumb-create").tool("strike", gate, json!({"effect": "idempotent"}));
+    let mut job = bot.load();
+    job.folder = Some("/somewhere".into());
+    let answers = model(|_, turn, _| match turn {
+        1..=3 => calls(&[("strike", json!({}))]),
+        4 => calls(&[("breadcrumb-create", note("Figures"))]),
+        _ => handoff("done", &[]),
+    });
+    let (counted, store) = (Arc::clone(&lookups), memory());
+    let find = move |_: &Path| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Some(ProjectId::new("p"))
+    };
+    let builder = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&store)).project_of(find);
+    run_to_end(&builder.model("m", answers).build().unwrap(), job).await;
+    assert_eq!(lookups.load(Ordering::SeqCst), 1);
+    let reader = Author::outside(Principal::person("ann"), ProjectId::new("p")).viewer;
+    let found =
+        store.breadcrumbs().search(&BreadcrumbQuery { limit: 1, ..BreadcrumbQuery::default() }, &reader, now()).await.unwrap();
+    assert_eq!(found.breadcrumbs.len(), 1, "the record is not the project's");
 }
 
 #[tokio::test]

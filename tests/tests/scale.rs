@@ -9,7 +9,8 @@ use baton_store::{MemoryStore, SqliteStore, Store};
 use baton_types::model::ModelTurn;
 use serde_json::json;
 
-use crate::support::{TestJob, calls, engine, finish, handoff, model};
+use crate::support::failing::FailingStore;
+use crate::support::{TestJob, calls, engine, finish, handoff, model, run_to_end};
 
 /// Returns the most memory that this process ever had resident, in MiB.
 fn peak_mebibytes() -> u64 {
@@ -62,6 +63,33 @@ async fn a_thousand_children_work_in_parallel() {
         let (job, answers) = wide(children);
         measure(&format!("{children} children"), children + 1, job, &answers).await;
     }
+}
+
+#[tokio::test]
+async fn one_commit_holds_a_bounded_number_of_entries() {
+    let (leads, workers) = (14, 600);
+    let limits = json!({"limits": {"children": 1_000, "parallel_calls": 1_000}});
+    let job = TestJob::new("chief", json!({"limits": {"live_tasks": 10_000, "turns": 20_000}}))
+        .agent("chief", &["route_to_lead", "handoff"])
+        .agent_with("lead", &["route_to_worker", "handoff"], limits)
+        .agent("worker", &["handoff"])
+        .load();
+    let request = |tool: &'static str, number| vec![(tool, json!({"request": "Go."})); number];
+    let answers = model(move |agent, turn, _| match (agent, turn) {
+        ("chief", 1) => calls(&request("route_to_lead", leads)),
+        ("lead", 1) => calls(&request("route_to_worker", workers)),
+        ("worker", _) => ModelTurn::text("ok"),
+        _ => handoff("done", &[]),
+    });
+    let store = Arc::new(FailingStore::watching(Arc::new(MemoryStore::default())));
+    let watched: Arc<dyn Store> = Arc::<FailingStore>::clone(&store);
+    let finished = run_to_end(&engine(watched, &answers), job).await;
+    let commits = finished.entries.chunk_by(|one, next| store.commit_of(one.seq) == store.commit_of(next.seq));
+    let decisions = finished.entries.chunk_by(|one, next| one.decision == next.decision);
+    let (commit, decision) = (commits.map(<[_]>::len).max().unwrap(), decisions.map(<[_]>::len).max().unwrap());
+    // All leads answer at the same time.
+    assert!(leads * decision > 16_384 && commit > decision, "the job is too small: {commit} and {decision} entries");
+    assert!(commit < 16_384 + decision, "one commit has {commit} entries, one decision {decision}");
 }
 
 #[tokio::test]
