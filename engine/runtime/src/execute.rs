@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -40,6 +41,7 @@ const LIMIT_PAUSE: Duration = Duration::from_secs(1);
 
 /// One call to be run, with all it may see.
 pub(crate) struct Execution {
+    pub(crate) shared: Arc<Services>,
     pub(crate) caller: Caller,
     /// The owner of the run's long-term memories.
     pub(crate) memory: MemoryId,
@@ -84,9 +86,9 @@ pub(crate) enum CallEnd {
 }
 
 /// Executor of a call.
-enum Runs {
+enum Runs<'a> {
     Function(&'static ToolFunction),
-    Exec(ExecSpec),
+    Exec(&'a ExecSpec),
 }
 
 /// End of the tool's code.
@@ -98,12 +100,14 @@ enum CodeEnd {
 impl Execution {
     /// Runs the call; `None` if it was stopped before it returned. Fails if the run must end, even if the tool would
     /// continue.
-    pub(crate) async fn run(self, shared: Arc<Services>) -> Option<Result<CallEnd, ModelError>> {
+    ///
+    /// Boxed, since a future has room for each of its arguments more than once.
+    pub(crate) async fn run(self: Box<Self>) -> Option<Result<CallEnd, ModelError>> {
         let (stopped, run_error) = (self.stopped.clone(), Arc::default());
         tokio::select! {
             biased;
             () = stopped.cancelled() => None,
-            returned = self.run_to_its_end(shared, Arc::clone(&run_error)) => Some(run_error.get().cloned().map_or(Ok(returned), Err)),
+            returned = self.run_to_its_end(Arc::clone(&run_error)) => Some(run_error.get().cloned().map_or(Ok(returned), Err)),
         }
     }
 
@@ -117,7 +121,7 @@ impl Execution {
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| spec.command.first().cloned())
     }
 
-    async fn run_to_its_end(self, shared: Arc<Services>, run_error: Arc<OnceLock<ModelError>>) -> CallEnd {
+    async fn run_to_its_end(self: Box<Self>, run_error: Arc<OnceLock<ModelError>>) -> CallEnd {
         if let Some(file) = self.changed_file().await {
             let changed = format!(
                 "the file {file} of {} has changed since the run read it; baton resume --migrate adopts it",
@@ -139,9 +143,9 @@ impl Execution {
         // Runs by a script have no summaries: it has answers for calls alone.
         let can_summarise = |name: &String| self.models.contains_key(name) && !self.models.contains_key(RUN_SCRIPT);
         let summary_model = self.configs.job.summary_model.clone().filter(can_summarise);
-        let endings = Endings { tracker: self.endings, grace: shared.command_grace };
+        let endings = Endings { tracker: self.endings, grace: self.shared.command_grace };
         let host = Host {
-            shared: Arc::clone(&shared),
+            shared: Arc::clone(&self.shared),
             caller: self.caller.clone(),
             memory: self.memory,
             folder: self.folder.clone(),
@@ -162,8 +166,8 @@ impl Execution {
             given_secrets: Arc::clone(&given_secrets),
             run_error,
         };
-        let executor = match self.tool.executor.clone() {
-            Some(Executor::Function(name)) => shared.function(name).map(Runs::Function),
+        let executor = match &self.tool.executor {
+            Some(Executor::Function(name)) => self.shared.function(*name).map(Runs::Function),
             Some(Executor::Exec(spec)) => Some(Runs::Exec(spec)),
             // The command is sent when the suspension is durable.
             Some(Executor::Service(_)) => return CallEnd::Suspended(Suspension::default()),
@@ -180,15 +184,17 @@ impl Execution {
         failpoint::pass("call.run.before");
         let ended = match executor {
             Runs::Function(function) if function.blocking => {
-                let Ok(permit) = Arc::clone(&shared.blocking).acquire_owned().await else {
+                let Ok(permit) = Arc::clone(&self.shared.blocking).acquire_owned().await else {
                     return failed(ErrorCode::ToolFailed, "the engine is shutting down");
                 };
-                in_time(self.tool.timeout, signs.as_ref(), None, on_own_thread(function, &context, &input, permit)).await
+                let work = pin!(on_own_thread(function, &context, &input, permit));
+                in_time(self.tool.timeout, signs.as_ref(), None, work).await
             }
             Runs::Function(function) => {
                 let code = AssertUnwindSafe((function.invoke)(&context, &input)).catch_unwind();
                 let inner = self.inner.as_deref();
-                in_time(self.tool.timeout, signs.as_ref(), inner, driven(inner, code)).await.map(|ended| match ended {
+                let work = pin!(driven(inner, code));
+                in_time(self.tool.timeout, signs.as_ref(), inner, work).await.map(|ended| match ended {
                     Ok(answer) => CodeEnd::Returned(answer),
                     Err(panic) => CodeEnd::Panicked(panic_message(&*panic)),
                 })
@@ -197,19 +203,19 @@ impl Execution {
                 // The host notes what a command is given by its config.
                 let given = |name: &str| {
                     let is_named = spec.env.iter().any(|named| named == name);
-                    if is_named { context.secret(name).ok() } else { (shared.variable)(name) }
+                    if is_named { context.secret(name).ok() } else { (self.shared.variable)(name) }
                 };
                 let inner = self.inner.as_deref();
                 let exec = Exec {
-                    spec: &spec,
+                    spec,
                     folder: self.folder.as_deref(),
                     variable: &given,
                     makes_calls: inner.is_some(),
                     endings,
                     signs: signs.as_ref(),
                 };
-                let command = driven(inner, Box::pin(crate::exec::run(&context, exec, &input)));
-                in_time(self.tool.timeout, signs.as_ref(), inner, command).await.map(CodeEnd::Returned)
+                let work = pin!(driven(inner, Box::pin(crate::exec::run(&context, exec, &input))));
+                in_time(self.tool.timeout, signs.as_ref(), inner, work).await.map(CodeEnd::Returned)
             }
         };
         failpoint::pass("call.run.after");
@@ -228,7 +234,8 @@ impl Execution {
                 effects.writes.iter_mut().for_each(|(write, facts)| scrub_write(&secrets, write, facts));
                 secrets.scrub_text(&mut effects.printed);
                 if let Some(model) = summary_model {
-                    crate::summary::summarise(&context, &model, &mut effects.writes).await;
+                    // Boxed, since few calls are summarised.
+                    Box::pin(crate::summary::summarise(&context, &model, &mut effects.writes)).await;
                 }
                 let is_long = self.inline_bytes.is_some_and(|most| output.text().len() as u64 > most);
                 let kept = is_long.then(|| long_output::document(&self.tool.id, &output));
@@ -280,39 +287,47 @@ async fn in_time<T>(
     limit: Duration,
     signs: Option<&SignsOfLife>,
     inner: Option<&InnerCalls>,
-    work: impl Future<Output = T>,
+    work: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, String> {
-    let waits = || inner.map_or((Duration::ZERO, false), InnerCalls::waited);
-    let silence = async {
-        let Some(signs) = signs else { return std::future::pending().await };
-        // It may have waited for a thread until now.
-        signs.show();
-        loop {
-            signs.missing().await;
-            if !waits().1 {
-                return format!("the call reported no progress for {} s", signs.limit.as_secs_f64());
-            }
-            signs.show();
-        }
-    };
     let began = tokio::time::Instant::now();
-    let time = async {
-        loop {
-            let (waited, is_waiting) = waits();
-            let left = limit.saturating_sub(began.elapsed().saturating_sub(waited));
-            if left.is_zero() && !is_waiting {
-                return;
-            }
-            // The rest of the limit may be short, and the wait long.
-            tokio::time::sleep(if is_waiting { left.max(LIMIT_PAUSE) } else { left }).await;
-        }
-    };
     tokio::select! {
         biased;
         done = work => Ok(done),
-        () = time => Err(format!("the call took longer than {} s", limit.as_secs_f64())),
-        silent = silence => Err(silent),
+        () = time_over(began, limit, inner) => Err(format!("the call took longer than {} s", limit.as_secs_f64())),
+        silent = silence(signs, inner) => Err(format!("the call reported no progress for {} s", silent.as_secs_f64())),
     }
+}
+
+/// Waits until the call that `began` then has taken longer than `limit`.
+async fn time_over(began: tokio::time::Instant, limit: Duration, inner: Option<&InnerCalls>) {
+    loop {
+        let (waited, is_waiting) = waited(inner);
+        let left = limit.saturating_sub(began.elapsed().saturating_sub(waited));
+        if left.is_zero() && !is_waiting {
+            return;
+        }
+        // The rest of the limit may be short, and the wait long.
+        tokio::time::sleep(if is_waiting { left.max(LIMIT_PAUSE) } else { left }).await;
+    }
+}
+
+/// Waits until the call has shown no sign of life for as long as it may. Returns that time.
+async fn silence(signs: Option<&SignsOfLife>, inner: Option<&InnerCalls>) -> Duration {
+    let Some(signs) = signs else { return std::future::pending().await };
+    // It may have waited for a thread until now.
+    signs.show();
+    loop {
+        signs.missing().await;
+        if !waited(inner).1 {
+            return signs.limit;
+        }
+        signs.show();
+    }
+}
+
+/// Returns how long the code has waited for its `inner` calls, and whether it does now.
+fn waited(inner: Option<&InnerCalls>) -> (Duration, bool) {
+    inner.map_or((Duration::ZERO, false), InnerCalls::waited)
 }
 
 /// Runs `code`, and gives it the results of its calls if it makes any.

@@ -136,7 +136,7 @@ impl Iteration {
 
 impl Actor {
     /// Proceeds until the run ends, is stopped or fails.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self: Box<Self>) {
         let outcome = match AssertUnwindSafe(self.proceed()).catch_unwind().await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {

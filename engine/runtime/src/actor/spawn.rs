@@ -89,7 +89,7 @@ impl Services {
         };
         self.running().insert(id.clone(), handle.clone());
         let span = tracing::info_span!("run", %id);
-        let actor = Actor {
+        let actor = Box::new(Actor {
             work: Work::of_run(if begun.is_some() { status(&run) } else { "" }),
             commands,
             transcripts,
@@ -111,7 +111,7 @@ impl Services {
             recording,
             outages: Outages::default(),
             sending: Sending::new(last, is_behind, self.dispatcher.is_some()),
-        };
+        });
         tokio::spawn(actor.run().instrument(span));
         handle
     }

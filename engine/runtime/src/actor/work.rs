@@ -349,7 +349,8 @@ impl Actor {
         // An output of code that made calls is kept where another one is too long.
         let result_bytes = limits.as_ref().and_then(|limits| limits.result_bytes).filter(|_| !tool.calls.is_empty());
         let inline_bytes = inline_bytes.into_iter().chain(result_bytes).min();
-        let execution = Execution {
+        let execution = Box::new(Execution {
+            shared: Arc::clone(&self.shared),
             is_approved,
             files: Arc::clone(&self.files),
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
@@ -369,10 +370,10 @@ impl Actor {
             scope: Arc::clone(&self.work.scope),
             durable: self.durable.subscribe(),
             inner,
-        };
-        let (shared, running) = (Arc::clone(&self.shared), call.clone());
+        });
+        let running = call.clone();
         let done = self.begin(&of, token, polled_by, async move {
-            let (event, contents) = match execution.run(shared).await? {
+            let (event, contents) = match execution.run().await? {
                 Ok(CallEnd::Outcome(outcome, contents)) => (Event::CallReturned { call, outcome }, contents),
                 Ok(CallEnd::Suspended(suspension)) => (Event::CallSuspended { call, suspension }, Vec::new()),
                 Err(error) => {
