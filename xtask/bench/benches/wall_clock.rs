@@ -6,7 +6,7 @@ mod fixtures;
 
 use baton_store::{MemoryStore, SqliteStore};
 use divan::Bencher;
-use fixtures::{Batches, EmptyRuns, History, MANY_TOOLS};
+use fixtures::{Batches, History, MANY_TOOLS, Runs};
 use futures_util::FutureExt;
 
 fn main() {
@@ -58,7 +58,7 @@ fn append_a_batch_to_sqlite(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn start_and_end_a_run(bencher: Bencher<'_, '_>) {
-    let runs = EmptyRuns::new();
+    let runs = Runs::with_calls(0);
     bencher.bench_local(|| runs.complete());
 }
 
