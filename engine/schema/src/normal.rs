@@ -330,3 +330,6 @@ fn remove(value: &mut Value, pointer: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,6 +172,12 @@ mod tests {
             (json!(0), json!(7), true),
             (json!(1), json!(1e300), false),
             (json!(12_391_239_123_i64), json!(1e-8), true),
+            (json!(0), json!(1e300), true),
+            (json!(0.0), json!(10), true),
+            (json!(20), json!(10), true),
+            (json!(5), json!(10), false),
+            (json!(15), json!(10), false),
+            (json!(-0.5), json!(10), false),
         ] {
             assert_eq!(is_multiple(number(&value), number(&step)), expected, "{value} {step}");
         }
@@ -184,6 +190,12 @@ mod tests {
             json!(1.0),
             json!(1.5),
             json!("1"),
+            json!([1, 2]),
+            json!([1.0, 2.0]),
+            json!([1, 3]),
+            json!([1]),
+            json!({"a": 1}),
+            json!({"a": 2}),
             json!([1, {"b": 1, "a": [2.0]}]),
             json!([1.0, {"a": [2], "b": 1}]),
             json!(true),

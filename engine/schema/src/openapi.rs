@@ -275,3 +275,172 @@ fn resolved<'d>(part: &'d Value, document: &'d Value) -> Result<&'d Value, &'d s
 fn own_schema(parameter: &Value) -> Value {
     KEYWORDS.iter().filter_map(|key| Some(((*key).to_owned(), parameter.get(*key)?.clone()))).collect::<Map<_, _>>().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::foreign_tool::ForeignTool;
+
+    /// Returns the only operation of a description, which is a POST of `/a`.
+    #[track_caller]
+    fn tool(mut operation: Value) -> ForeignTool {
+        operation["description"] = json!("d");
+        let mut foreign = ForeignTools::default();
+        read(&json!({"paths": {"/a": {"post": operation}}}), &mut foreign);
+        assert_eq!(foreign.unused, []);
+        assert_eq!(foreign.tools.len(), 1);
+        foreign.tools.remove(0)
+    }
+
+    fn told(changes: &[Change]) -> Vec<String> {
+        changes.iter().map(|change| format!("{} {}", change.pointer, change.message)).collect()
+    }
+
+    #[test]
+    fn every_part_of_a_description_that_becomes_no_tool_is_reported() {
+        let document = json!({"swagger": "2.0", "info": {}, "x-own": 1, "host": "h", "definitions": {}, "paths": {
+            "/a": {"get": 7, "summary": "s", "x-own": 1, "parameters": [], "trace": {}, "put": {"x-own": 1, "operationId": "putA", "tags": []}},
+            "/b": {"$ref": "other.json"},
+            "/c": {"$ref": "#/paths/~1a"}
+        }});
+        let mut foreign = ForeignTools::default();
+        read(&document, &mut foreign);
+        assert_eq!(
+            told(&foreign.unused),
+            [
+                "/host this was not used: a tool config has no place for it",
+                "/paths/~1a/get this is not an operation",
+                "/paths/~1a/summary this was not used: a tool config has no place for it",
+                "/paths/~1a/trace operations of \"trace\" are not imported as tools",
+                "/paths/~1b \"other.json\" is not a part of this document: its operations are missing",
+                "/paths/~1c/get this is not an operation",
+                "/paths/~1c/summary this was not used: a tool config has no place for it",
+                "/paths/~1c/trace operations of \"trace\" are not imported as tools",
+            ]
+        );
+        let described: Vec<_> = foreign.tools.iter().map(|tool| (tool.name.as_str(), tool.description.as_str())).collect();
+        assert_eq!(described, [("putA", "(PUT /a)"), ("putA", "(PUT /c)")]);
+        assert_eq!(told(&foreign.tools[0].changes), [" \"tags\" was not used: a tool config has no place for it"]);
+    }
+
+    #[test]
+    fn parameters_become_properties_and_every_other_part_is_reported() {
+        for (parameters, properties, required, changes) in [
+            (
+                json!([{"name": "q", "in": "query", "type": "integer", "minimum": 1, "description": "d", "x-own": 1, "collectionFormat": "csv"}]),
+                json!({"q": {"type": "integer", "minimum": 1, "description": "d"}}),
+                json!([]),
+                vec![" \"collectionFormat\" of the query parameter \"q\" was not used"],
+            ),
+            (
+                json!([{"name": "q", "required": true, "schema": {"type": "string", "description": "own"}, "type": "integer", "description": "d", "x-own": 1}]),
+                json!({"q": {"type": "string", "description": "own"}}),
+                json!(["q"]),
+                vec![" \"type\" of the query parameter \"q\" was not used"],
+            ),
+            (
+                json!([{"name": "q", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}}]),
+                json!({"q": {"type": "object"}}),
+                json!([]),
+                vec![],
+            ),
+            (
+                json!([{"in": "query"}, {"name": "c", "in": "cookie", "schema": {}}, {"name": "ACCEPT", "in": "header", "schema": {}}]),
+                json!({"c": {}}),
+                json!([]),
+                vec![
+                    " a parameter without a name was not used",
+                    " the cookie parameter \"c\" became the property \"c\"",
+                    " the header \"ACCEPT\" was not used: it is not a parameter",
+                ],
+            ),
+            (
+                json!([{"name": "n", "schema": {}}, {"name": "path_n", "schema": {}}, {"name": "path_n_2", "schema": {}},
+                    {"name": "n", "in": "path", "schema": {"type": "string"}}, {"name": "n", "in": "query", "schema": false}]),
+                json!({"n": {}, "path_n": {}, "path_n_2": {}, "path_n_3": {"type": "string"}}),
+                json!(["path_n_3"]),
+                vec![" the path parameter \"n\" became the property \"path_n_3\": another parameter has its name"],
+            ),
+        ] {
+            let tool = tool(json!({"parameters": parameters}));
+            assert_eq!(tool.input, json!({"type": "object", "properties": properties, "required": required}), "{parameters}");
+            assert_eq!(told(&tool.changes), changes, "{parameters}");
+        }
+    }
+
+    #[test]
+    fn the_body_becomes_a_property_and_its_other_forms_are_reported() {
+        let text = json!({"schema": {"type": "string"}});
+        let json = json!({"schema": {"type": "object"}});
+        for (body, name, expected, changes) in [
+            (json!({"content": {"application/json": json}}), "body", json!({"type": "object"}), vec![]),
+            (
+                json!({"content": {"Application/JSON; charset=utf-8": json}, "description": "d"}),
+                "body",
+                json!({"type": "object", "description": "d"}),
+                vec![],
+            ),
+            (json!({"content": {"application/merge-patch+json": json}}), "body", json!({"type": "object"}), vec![]),
+            (
+                json!({"content": {"text/plain": text}}),
+                "body",
+                json!({"type": "string"}),
+                vec![" the request body is \"text/plain\" and not JSON"],
+            ),
+            (
+                json!({"content": {"text/plain": text, "application/json": json, "text/xml": text}}),
+                "body",
+                json!({"type": "object"}),
+                vec![
+                    " the form \"text/plain\" of the request body was not used",
+                    " the form \"text/xml\" of the request body was not used",
+                ],
+            ),
+            (
+                json!({"content": {"application/json": json}}),
+                "request_body",
+                json!({"type": "object"}),
+                vec![" the request body became the property \"request_body\": a parameter has the name \"body\""],
+            ),
+        ] {
+            let mut operation = json!({"requestBody": body});
+            if name != "body" {
+                operation["parameters"] = json!([{"name": "body", "in": "query", "schema": {}}]);
+            }
+            let tool = tool(operation);
+            assert_eq!(tool.input["properties"][name], expected, "{body}");
+            assert_eq!(told(&tool.changes), changes, "{body}");
+        }
+        let without = tool(json!({"requestBody": {"content": {}}}));
+        assert_eq!(without.input["properties"], json!({}));
+        assert_eq!(told(&without.changes), [" the request body was not used: it has no schema"]);
+    }
+
+    #[test]
+    fn the_first_successful_response_in_json_becomes_the_output() {
+        let content = |media: &str| json!({"content": {media: {"schema": {"type": "array"}}}});
+        let chosen = |status: &str| format!(" the response {status} became the schema of the output");
+        let unused = |statuses: &str| format!(" the responses {statuses} were not used");
+        for (responses, has_output, changes) in [
+            (json!({"200": content("application/json")}), true, vec![chosen("200")]),
+            (json!({"2XX": content("application/json")}), true, vec![chosen("2XX")]),
+            (json!({"404": content("application/json")}), false, vec![unused("404")]),
+            (json!({"20": content("application/json")}), false, vec![unused("20")]),
+            (json!({"200": content("text/plain")}), false, vec![unused("200")]),
+            (
+                json!({"201": content("application/json"), "200": content("text/plain"), "404": content("application/json")}),
+                true,
+                vec![chosen("201"), unused("200, 404")],
+            ),
+            (
+                json!({"200": {"schema": {"type": "array"}, "headers": {}}, "x-own": {}, "default": {}}),
+                true,
+                vec![" the headers of a response were not used".to_owned(), chosen("200"), unused("default")],
+            ),
+        ] {
+            let tool = tool(json!({"responses": responses}));
+            assert_eq!(tool.output, has_output.then(|| json!({"type": "array"})), "{responses}");
+            assert_eq!(told(&tool.changes), changes, "{responses}");
+        }
+    }
+}

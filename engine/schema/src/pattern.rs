@@ -196,9 +196,41 @@ mod tests {
             (r"^a$", "a\n", false),
             (r"^https?:\/\/", "https://x", true),
             (r"^\x41(?<year>\d{4})$", "A2026", true),
+            (r"^[\b]$", "\u{8}", true),
+            (r"^[\b]$", "b", false),
+            (r"\bcat\b", "a cat.", true),
+            (r"\bcat\b", "a category", false),
+            ("^[$]$", "$", true),
+            ("^[a$]$", "a", true),
+            ("^a&~b$", "a&~b", true),
+            ("^[a~~b]+$", "~", true),
+            ("^\\—$", "—", true),
+            ("^ab[^]$", "ab\n", true),
+            ("^(?:[]|a)$", "a", true),
+            ("^[]$", "]", false),
         ] {
             let read = Pattern::read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
             assert_eq!(read.matches(text), expected, "{pattern} {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_of_the_engines_own_files_needs_no_expression_and_matches_the_same_texts() {
+        let long = "a".repeat(129);
+        #[rustfmt::skip]
+        let texts = [
+            "", "a", "A", "_", "-", "a_b", "a__b", "a-b2", "a-", "1a", "A_1", "a\n", "é", &long[1..], &long,
+            "2026-01-31", "2026-1-31", "2026-01-31 ", "2026_01_31", "202é-01-31",
+            "https://a.b/c", "https://", "https:// ", "http://a", "https://a b",
+        ];
+        for pattern in [ID_PATTERN, NAME_PATTERN, ENV_PATTERN, DAY_PATTERN, PAGE_PATTERN] {
+            let read = Pattern::read(pattern).expect("it is a pattern");
+            assert!(matches!(read.form, Form::Known(_)), "{pattern}");
+            assert_eq!(read.text(), pattern);
+            let expression = compiled(pattern).expect("it is an expression");
+            for text in texts {
+                assert_eq!(read.matches(text), expression.is_match(text), "{pattern} {text:?}");
+            }
         }
     }
 

@@ -193,6 +193,40 @@ fn a_valid_value_is_never_a_fault_at_the_limit_of_depth() {
 }
 
 #[test]
+fn a_value_may_take_the_steps_that_its_size_allows_and_no_more() {
+    // A value may take 1,000,000 steps, and 256 for each value in it. Here it is a list of objects of one property: for each
+    // element the schema takes a step, and one for each of its members.
+    let schema = compile(&json!({"items": {"allOf": vec![json!(true); 606]}})).expect("it is a schema");
+    let list = |length: usize| json!(vec![json!({"a": 0}); length]);
+    assert_eq!(1 + 10_529 * 607, 1_000_000 + 256 * (1 + 10_529 * 2));
+    assert_eq!(schema.check(&list(10_529)), Ok(()));
+    let faults = schema.check(&list(10_530)).expect_err("it has one element more");
+    assert!(faults[0].message.contains("too costly"), "{faults:?}");
+}
+
+#[test]
+fn a_value_may_be_judged_through_so_many_references_and_no_more() {
+    // Each definition refers to the one before it.
+    let chain = |links: usize| {
+        let mut definitions = serde_json::Map::from_iter([("d0".to_owned(), json!({"type": "null"}))]);
+        definitions.extend((1..links).map(|link| (format!("d{link}"), json!({"$ref": format!("#/$defs/d{}", link - 1)}))));
+        compile(&json!({"$defs": definitions, "items": {"$ref": format!("#/$defs/d{}", links - 1)}})).expect("it is a schema")
+    };
+    let (longest, longer) = (chain(1_500), chain(1_501));
+    assert_eq!(longest.check(&json!([null])), Ok(()));
+    assert!(longest.check(&json!([1])).expect_err("it is not null")[0].pointer == "/0");
+    let faults = longer.check(&json!([null])).expect_err("the chain is too long");
+    assert!(faults[0].message.contains("nested too deeply"), "{faults:?}");
+}
+
+#[test]
+fn the_length_of_a_list_adds_nothing_to_its_depth() {
+    let inner = json!({"allOf": [{"properties": {"a": true}}], "unevaluatedProperties": false});
+    let schema = compile(&json!({"items": inner})).expect("it is a schema");
+    assert_eq!(schema.check(&json!(vec![json!({"a": 0}); 2_000])), Ok(()));
+}
+
+#[test]
 fn references_by_id_anchor_and_dynamic_anchor_lead_to_their_places() {
     for (schema, right, wrong) in [
         (json!({"$defs": {"a": {"$anchor": "whole", "type": "integer"}}, "items": {"$ref": "#whole"}}), json!([1]), json!(["1"])),

@@ -1,0 +1,288 @@
+//! Schemas of other dialects, what each becomes, and the changes that are reported.
+
+use super::*;
+
+const DRAFT_7: &str = "http://json-schema.org/draft-07/schema#";
+
+/// Checks what one kind of normalization makes of each schema: the schema, the result, and the changes.
+#[track_caller]
+fn check<'d>(document: &'d Value, normalize: fn(&mut Normalizer<'d>, &Value) -> Value, rows: &[(Value, Value, &[&str])]) {
+    for (schema, expected, changes) in rows {
+        let mut normalizer = Normalizer::new(document);
+        let found = normalize(&mut normalizer, schema);
+        assert_eq!(found, *expected, "{schema}");
+        let told: Vec<String> =
+            normalizer.changes.iter().map(|change| format!("{} {}", change.pointer, change.message)).collect();
+        assert_eq!(told, *changes, "{schema}");
+    }
+}
+
+#[test]
+fn an_input_is_always_an_object() {
+    let wrapped = |inner: Value| json!({"type": "object", "properties": {"value": inner}, "required": ["value"]});
+    let is_wrapped: &[&str] = &[" an input is an object: the value is its property \"value\""];
+    check(
+        &Value::Null,
+        Normalizer::input,
+        &[
+            (json!({"type": "object", "maxProperties": 1}), json!({"type": "object", "maxProperties": 1}), &[]),
+            (
+                json!({"properties": {"a": true}}),
+                json!({"properties": {"a": true}, "type": "object"}),
+                &["/type an input is an object: \"type\": \"object\" was added"],
+            ),
+            (json!({"type": "string"}), wrapped(json!({"type": "string"})), is_wrapped),
+            (json!({"type": ["object", "null"]}), wrapped(json!({"type": ["object", "null"]})), is_wrapped),
+            (json!(true), wrapped(json!(true)), is_wrapped),
+        ],
+    );
+}
+
+#[test]
+fn every_part_of_a_schema_is_normalized() {
+    let int = |place: &str| format!("{place} type \"int\" became \"integer\"");
+    for (schema, expected, places) in [
+        (json!({"not": {"type": "int"}}), json!({"not": {"type": "integer"}}), vec!["/not/type"]),
+        (json!({"items": {"type": "int"}}), json!({"items": {"type": "integer"}}), vec!["/items/type"]),
+        (
+            json!({"additionalProperties": {"type": "int"}}),
+            json!({"additionalProperties": {"type": "integer"}}),
+            vec!["/additionalProperties/type"],
+        ),
+        (json!({"anyOf": [true, {"type": "int"}]}), json!({"anyOf": [true, {"type": "integer"}]}), vec!["/anyOf/1/type"]),
+        (json!({"$defs": {"a": {"type": "int"}}}), json!({"$defs": {"a": {"type": "integer"}}}), vec!["/$defs/a/type"]),
+        // A property may have the name of a keyword.
+        (
+            json!({"properties": {"type": {"type": "int"}, "not": false}}),
+            json!({"properties": {"type": {"type": "integer"}, "not": false}}),
+            vec!["/properties/type/type"],
+        ),
+    ] {
+        let told: Vec<String> = places.into_iter().map(int).collect();
+        let told: Vec<&str> = told.iter().map(String::as_str).collect();
+        check(&Value::Null, Normalizer::whole, &[(schema, expected, &told[..])]);
+    }
+}
+
+#[test]
+fn parts_that_are_no_schemas_become_schemas_or_are_removed() {
+    check(
+        &Value::Null,
+        Normalizer::whole,
+        &[
+            (json!({"properties": {"a": true, "b": false}}), json!({"properties": {"a": true, "b": false}}), &[]),
+            (
+                json!({"properties": {"a": "string", "b": "int"}}),
+                json!({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}),
+                &[
+                    "/properties/a \"string\" became a schema",
+                    "/properties/b \"int\" became a schema",
+                    "/properties/b/type type \"int\" became \"integer\"",
+                ],
+            ),
+            (
+                json!({"properties": {"a": ["b"]}}),
+                json!({"properties": {"a": {}}}),
+                &["/properties/a this is not a schema: any value is accepted"],
+            ),
+            (json!({"not": [true]}), json!({"not": {}}), &["/not this is not a schema: any value is accepted"]),
+            (json!({"properties": [1]}), json!({}), &["/properties removed: \"properties\" has a schema for each name"]),
+            (
+                json!({"type": "object", "properties": {"n": {"type": "integer"}}, "default": {"n": "many"}}),
+                json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+                &["/default removed: the default does not match its schema: \"many\" is not an integer"],
+            ),
+            (
+                json!({"properties": {"b": {}}, "required": ["a", "b", "c"]}),
+                json!({"properties": {"b": {}}, "required": ["b"]}),
+                &[
+                    "/required/2 removed: \"c\" is required, but \"properties\" does not describe it",
+                    "/required/0 removed: \"a\" is required, but \"properties\" does not describe it",
+                ],
+            ),
+            (
+                json!({"properties": {"a": {"required": true}, "b": {"required": false}}}),
+                json!({"properties": {"a": {}, "b": {}}, "required": ["a"]}),
+                &[
+                    "/properties/a/required \"required\": true became a name in the list of the object around it",
+                    "/properties/b/required \"required\": false was removed: it is the default",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn types_become_those_of_json_schema_each_named_once() {
+    check(
+        &Value::Null,
+        Normalizer::whole,
+        &[
+            (json!({"type": ["string", "null"]}), json!({"type": ["string", "null"]}), &[]),
+            (
+                json!({"type": ["int", "integer", "none"]}),
+                json!({"type": ["integer", "null"]}),
+                &["/type type \"int\" became \"integer\"", "/type type \"none\" became \"null\""],
+            ),
+            (json!({"type": 3}), json!({}), &["/type \"type\" was removed: it names no type"]),
+            (json!({"type": "Any"}), json!({}), &["/type type \"Any\" was removed: any value is accepted"]),
+            (json!({"type": ["any", "string"]}), json!({}), &["/type type \"any\" was removed: any value is accepted"]),
+            (json!({"type": "quux"}), json!({}), &["/type type \"quux\" was removed: any value is accepted"]),
+        ],
+    );
+}
+
+#[test]
+fn a_nullable_schema_accepts_null() {
+    let told: &[&str] = &["/nullable \"nullable\" became the type null"];
+    check(
+        &Value::Null,
+        Normalizer::whole,
+        &[
+            (json!({"type": "string", "nullable": true}), json!({"type": ["string", "null"]}), told),
+            (json!({"type": ["string", "integer"], "nullable": true}), json!({"type": ["string", "integer", "null"]}), told),
+            (json!({"type": ["string", "null"], "nullable": true}), json!({"type": ["string", "null"]}), told),
+            (json!({"enum": ["a", null], "nullable": true}), json!({"enum": ["a", null]}), told),
+            (json!({"title": "t", "nullable": true}), json!({"title": "t"}), told),
+            (
+                json!({"oneOf": [{"type": "string"}], "nullable": true}),
+                json!({"anyOf": [{"oneOf": [{"type": "string"}]}, {"type": "null"}]}),
+                told,
+            ),
+            (json!({"type": "string", "nullable": false}), json!({"type": "string"}), &["/nullable \"nullable\" was removed"]),
+        ],
+    );
+}
+
+#[test]
+fn keywords_of_earlier_drafts_are_rewritten_unless_their_draft_is_declared() {
+    check(
+        &Value::Null,
+        Normalizer::whole,
+        &[
+            (json!({"minimum": 1, "maximum": 9}), json!({"minimum": 1, "maximum": 9}), &[]),
+            (
+                json!({"minimum": 1, "exclusiveMinimum": true, "maximum": 9, "exclusiveMaximum": true}),
+                json!({"exclusiveMinimum": 1, "exclusiveMaximum": 9}),
+                &[
+                    "/exclusiveMinimum \"exclusiveMinimum\": true became the bound 1",
+                    "/exclusiveMaximum \"exclusiveMaximum\": true became the bound 9",
+                ],
+            ),
+            (
+                json!({"maximum": 9, "exclusiveMaximum": false, "minimum": 1, "exclusiveMinimum": false}),
+                json!({"maximum": 9, "minimum": 1}),
+                &[
+                    "/exclusiveMaximum \"exclusiveMaximum\": false was removed: it has no effect",
+                    "/exclusiveMinimum \"exclusiveMinimum\": false was removed: it has no effect",
+                ],
+            ),
+            (
+                json!({"items": [true], "additionalItems": {"type": "int"}}),
+                json!({"prefixItems": [true], "items": {"type": "integer"}}),
+                &[
+                    "/items a list of \"items\" became \"prefixItems\"",
+                    "/additionalItems \"additionalItems\" became \"items\"",
+                    "/additionalItems/type type \"int\" became \"integer\"",
+                ],
+            ),
+            (
+                json!({"items": true, "additionalItems": false}),
+                json!({"items": true}),
+                &["/additionalItems \"additionalItems\" was removed: it has no effect"],
+            ),
+            (
+                json!({"$schema": DRAFT_7, "items": [{"type": "int"}], "additionalItems": false}),
+                json!({"$schema": DRAFT_7, "items": [{"type": "integer"}], "additionalItems": false}),
+                &["/items/0/type type \"int\" became \"integer\""],
+            ),
+            (
+                json!({"dependencies": {"a": ["b"], "c": {"type": "int"}}}),
+                json!({"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"type": "integer"}}}),
+                &[
+                    "/dependencies \"dependencies\" became \"dependentRequired\" and \"dependentSchemas\"",
+                    "/dependencies/c/type type \"int\" became \"integer\"",
+                ],
+            ),
+            (
+                json!({"$schema": DRAFT_7, "dependencies": {"a": ["b"], "c": {"type": "int"}}}),
+                json!({"$schema": DRAFT_7, "dependencies": {"a": ["b"], "c": {"type": "integer"}}}),
+                &["/dependencies/c/type type \"int\" became \"integer\""],
+            ),
+            (
+                json!({"$schema": "https://example.com/own", "title": "t"}),
+                json!({"title": "t"}),
+                &["/$schema the dialect \"https://example.com/own\" is not known: \"$schema\" was removed"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn keywords_that_cannot_be_checked_are_kept_under_a_name_of_their_own() {
+    check(
+        &Value::Null,
+        Normalizer::whole,
+        &[
+            (json!({"pattern": "^a", "x-own": 1}), json!({"pattern": "^a", "x-own": 1}), &[]),
+            (
+                json!({"pattern": "(?=a)"}),
+                json!({"x-pattern": "(?=a)"}),
+                &["/pattern kept as \"x-pattern\", which is not checked: look-around in a pattern is not supported; \
+                   test one thing with one pattern, and join them with \"allOf\""],
+            ),
+            (
+                json!({"xml": {}}),
+                json!({"x-xml": {}}),
+                &["/xml \"xml\" is not a keyword of JSON Schema: kept as \"x-xml\", which is not checked"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn schemas_of_the_document_become_definitions_each_once() {
+    let document = json!({"definitions": {"a/b": {"type": "int", "items": {"$ref": "#/definitions/c"}}, "c": true}});
+    check(
+        &document,
+        Normalizer::whole,
+        &[
+            (
+                json!({"items": {"$ref": "#/definitions/a~1b", "nullable": true}, "not": {"$ref": "#/definitions/a~1b"}}),
+                json!({"items": {"anyOf": [{"$ref": "#/$defs/a~1b"}, {"type": "null"}]}, "not": {"$ref": "#/$defs/a~1b"},
+                    "$defs": {"a/b": {"type": "integer", "items": {"$ref": "#/$defs/c"}}, "c": true}}),
+                &[
+                    "/items/$ref \"#/definitions/a~1b\" became \"#/$defs/a~1b\"",
+                    "/items/nullable \"nullable\" became the type null",
+                    "/$defs/a~1b/type type \"int\" became \"integer\"",
+                    "/$defs/a~1b/items/$ref \"#/definitions/c\" became \"#/$defs/c\"",
+                ],
+            ),
+            (
+                json!({"items": {"$ref": "#/definitions/gone", "title": "t"}}),
+                json!({"items": {"title": "t"}}),
+                &["/items/$ref removed: \"#/definitions/gone\" names no place in this schema"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn only_a_value_that_exists_is_removed() {
+    for (pointer, left) in [
+        ("/a", Some(json!({"b/c": [1, 2]}))),
+        ("/b~1c", Some(json!({"a": {}}))),
+        ("/b~1c/0", Some(json!({"a": {}, "b/c": [2]}))),
+        ("/b~1c/2", None),
+        ("/b~1c/x", None),
+        ("/a/b", None),
+        ("/b~1c/0/x", None),
+        ("/gone/a", None),
+        ("", None),
+    ] {
+        let whole = json!({"a": {}, "b/c": [1, 2]});
+        let mut value = whole.clone();
+        assert_eq!(remove(&mut value, pointer), left.is_some(), "{pointer}");
+        assert_eq!(value, left.unwrap_or(whole), "{pointer}");
+    }
+}
