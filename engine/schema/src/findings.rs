@@ -94,8 +94,10 @@ impl Program {
         }
         let mut report = Report { walk, most, pointer: String::new(), findings: Vec::new() };
         report.explain(self.root, value, 0);
-        if let (Some(stop), true) = (report.walk.stop, report.findings.is_empty()) {
-            report.add(value, stopped(stop));
+        // A value that is refused has a finding, also if no rule explains it.
+        if report.findings.is_empty() {
+            let broken = report.walk.stop.map_or(Broken::NotAllowed, stopped);
+            report.add(value, broken);
         }
         report.findings
     }

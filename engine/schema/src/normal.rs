@@ -293,17 +293,19 @@ impl<'d> Normalizer<'d> {
 
 /// Returns the same schema, or null.
 fn or_null(mut schema: Map<String, Value>) -> Value {
+    // These may refuse null, whatever the type.
+    if ["$ref", "allOf", "anyOf", "oneOf", "not", "const"].iter().any(|keyword| schema.contains_key(*keyword)) {
+        return json!({"anyOf": [schema, {"type": "null"}]});
+    }
     if let Some(Value::Array(words)) = schema.get_mut("enum")
         && !words.contains(&Value::Null)
     {
         words.push(Value::Null);
     }
-    let has_forms = ["$ref", "anyOf", "oneOf"].iter().any(|keyword| schema.contains_key(*keyword));
     match schema.get_mut("type") {
         Some(Value::Array(names)) if names.contains(&json!("null")) => {}
         Some(Value::Array(names)) => names.push(json!("null")),
         Some(name) => *name = json!([name, "null"]),
-        None if has_forms => return json!({"anyOf": [schema, {"type": "null"}]}),
         None => {}
     }
     Value::Object(schema)
@@ -311,10 +313,16 @@ fn or_null(mut schema: Map<String, Value>) -> Value {
 
 /// Returns the part that is removed for a fault: a whole keyword, or an entry of `required`.
 fn place_of(pointer: &str) -> String {
-    match pointer.find("/default/") {
-        Some(end) => pointer[..end + "/default".len()].to_owned(),
-        None => pointer.to_owned(),
+    let (mut end, mut is_name) = (0, false);
+    for token in pointer.split('/').skip(1) {
+        end += 1 + token.len();
+        // A property may be called `default`, too.
+        if token == "default" && !is_name {
+            break;
+        }
+        is_name = !is_name && HOLDS_MAP.contains(&token);
     }
+    pointer[..end].to_owned()
 }
 
 /// Removes the value at `pointer`; false if there is none.

@@ -25,8 +25,9 @@ fn whole(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
+/// Returns the number as a float. It is not the negative zero, which equals 0 in JSON Schema and not in a total order.
 fn float(number: &Number) -> f64 {
-    number.as_f64().unwrap_or_default()
+    number.as_f64().unwrap_or_default() + 0.0
 }
 
 /// Compares an integer with a float, which may be far larger than any integer.

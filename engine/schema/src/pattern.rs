@@ -86,19 +86,33 @@ fn compiled(pattern: &str) -> Result<Regex, String> {
     })
 }
 
+/// What is before a character of a class, such as `[a-z_]`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing that could begin a range.
+    Nothing,
+    /// A character, which begins a range if `-` follows.
+    Character,
+    /// The beginning of a range.
+    Range,
+}
+
 /// Returns the pattern in the syntax of the expressions. In ECMA-262 `\d` and `\w` are ASCII, and a class has no
 /// operators.
 fn translated(pattern: &str) -> String {
     let mut text = String::with_capacity(pattern.len() + 16);
     let mut characters = pattern.chars().peekable();
     let mut in_class = false;
+    let mut before = Before::Nothing;
     while let Some(each) = characters.next() {
+        let mut is_set = false;
         match each {
             '\\' => {
                 let Some(escaped) = characters.next() else {
                     text.push('\\');
                     break;
                 };
+                is_set = matches!(escaped, 'd' | 'D' | 'w' | 'W' | 's' | 'S');
                 match escaped {
                     'd' => text.push_str("[0-9]"),
                     'D' => text.push_str("[^0-9]"),
@@ -124,8 +138,19 @@ fn translated(pattern: &str) -> String {
             }
             '[' if in_class => text.push_str("\\["),
             '&' | '~' if in_class => text.extend(['\\', each]),
+            // Two of them would be an operator.
+            '-' if in_class => {
+                let begins_range = before == Before::Character && characters.peek().is_some_and(|next| *next != ']');
+                text.push_str(if begins_range { "-" } else { "\\-" });
+                if begins_range {
+                    before = Before::Range;
+                    continue;
+                }
+            }
             '[' => {
                 in_class = true;
+                // The bracket begins no range.
+                is_set = true;
                 text.push('[');
                 if characters.peek() == Some(&'^') {
                     characters.next();
@@ -147,6 +172,7 @@ fn translated(pattern: &str) -> String {
             '$' if !in_class => text.push_str("\\z"),
             other => text.push(other),
         }
+        before = if is_set || before == Before::Range { Before::Nothing } else { Before::Character };
     }
     text
 }
@@ -208,6 +234,21 @@ mod tests {
             ("^ab[^]$", "ab\n", true),
             ("^(?:[]|a)$", "a", true),
             ("^[]$", "]", false),
+            ("^[+--]$", ",", true),
+            ("^[+--]$", "-", true),
+            ("^[+--]$", ".", false),
+            ("^[!--]$", "#", true),
+            ("^[--0]$", "/", true),
+            ("^[--0]$", "a", false),
+            ("^[a-c-e]$", "-", true),
+            ("^[a-c-e]$", "d", false),
+            ("^[a-c--]$", "-", true),
+            (r"^[\w--]$", "-", true),
+            (r"^[\w-.]$", "-", true),
+            ("^[^-a]$", "-", false),
+            ("^[-a]$", "-", true),
+            ("^[a-]$", "-", true),
+            ("^[a]-[b]$", "a-b", true),
         ] {
             let read = Pattern::read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
             assert_eq!(read.matches(text), expected, "{pattern} {text:?}");

@@ -30,6 +30,10 @@ fn every_keyword_holds_on_both_sides_of_its_bound() {
             json!([{"a": 1}, {"b": "x"}]),
         ),
         (json!({"additionalProperties": false, "properties": {"a": {}}}), json!([{"a": 1}, {}]), json!([{"b": 1}])),
+        // The text `-0` is the negative zero, which is 0.
+        (json!({"minimum": 0.0}), json!([-0.0, 0, 0.0]), json!([-0.5])),
+        (json!({"maximum": -0.0}), json!([0.0, 0, -0.0]), json!([0.5])),
+        (json!({"enum": [0.0]}), json!([-0.0, 0, 0.0]), json!([0.5])),
     ] {
         let compiled = compile(&schema).expect("it is a schema");
         for value in right.as_array().expect("a list") {

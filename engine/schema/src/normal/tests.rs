@@ -93,6 +93,11 @@ fn parts_that_are_no_schemas_become_schemas_or_are_removed() {
                 &["/default removed: the default does not match its schema: \"many\" is not an integer"],
             ),
             (
+                json!({"properties": {"default": {"properties": {"x": {"type": "string", "default": 1}}}}}),
+                json!({"properties": {"default": {"properties": {"x": {"type": "string"}}}}}),
+                &["/properties/default/properties/x/default removed: the default does not match its schema: 1 is not a string"],
+            ),
+            (
                 json!({"properties": {"b": {}}, "required": ["a", "b", "c"]}),
                 json!({"properties": {"b": {}}, "required": ["b"]}),
                 &[
@@ -144,6 +149,12 @@ fn a_nullable_schema_accepts_null() {
             (json!({"type": ["string", "null"], "nullable": true}), json!({"type": ["string", "null"]}), told),
             (json!({"enum": ["a", null], "nullable": true}), json!({"enum": ["a", null]}), told),
             (json!({"title": "t", "nullable": true}), json!({"title": "t"}), told),
+            (json!({"const": "a", "nullable": true}), json!({"anyOf": [{"const": "a"}, {"type": "null"}]}), told),
+            (
+                json!({"type": "string", "allOf": [{"minLength": 1}], "nullable": true}),
+                json!({"anyOf": [{"type": "string", "allOf": [{"minLength": 1}]}, {"type": "null"}]}),
+                told,
+            ),
             (
                 json!({"oneOf": [{"type": "string"}], "nullable": true}),
                 json!({"anyOf": [{"oneOf": [{"type": "string"}]}, {"type": "null"}]}),
