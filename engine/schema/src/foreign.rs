@@ -331,6 +331,9 @@ mod tests {
             ("Summarize Detection", "summarize_detection"),
             ("3d", "tool_3d"),
             ("a-b", "a-b"),
+            ("a--b", "a-b"),
+            ("a_-b", "a_b"),
+            ("a-_b", "a-b"),
             ("--rm", "rm"),
             ("é", "tool"),
             (&"ö.".repeat(100), "tool"),
@@ -403,6 +406,20 @@ mod tests {
         assert_eq!(first.len(), 4, "{first:#?}");
         let second = told(&foreign.tools[1]);
         assert!(second.iter().any(|line| line.contains("it declares no input")), "{second:#?}");
+    }
+
+    #[test]
+    fn unused_parts_around_a_function_and_changes_of_an_output_are_reported_at_their_places() {
+        let document = json!([{"type": "function", "strict": true, "function": {"name": "a", "description": "A.",
+            "parameters": {"type": "dict"}, "outputSchema": {"type": "dict"}}}]);
+        assert_eq!(
+            told(&imported(document)[0]),
+            [
+                "/type type \"dict\" became \"object\"",
+                "output /type type \"dict\" became \"object\"",
+                " \"strict\" was not used: a tool config has no place for it",
+            ]
+        );
     }
 
     #[test]

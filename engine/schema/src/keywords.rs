@@ -221,6 +221,11 @@ mod tests {
             json!({"properties": {"a": {}}, "required": ["id"], "anyOf": [{"properties": {"id": {"type": "string"}}}]}),
             json!({"$defs": {"mixin": {"properties": {"a": {}}, "required": ["id"]}}, "properties": {"id": {}}}),
             json!({"properties": {"a": {}}, "patternProperties": {"^x-": {}}, "required": ["x-1"]}),
+            json!({"properties": {"a": {}}, "required": ["id"], "if": {"properties": {"id": {}}}, "then": true}),
+            json!({"properties": {"a": {}}, "required": ["id"], "dependentSchemas": {"a": {"properties": {"id": {}}}, "b": true}}),
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {}}, "required": ["id"],
+                "dependencies": {"a": {"properties": {"id": {}}}, "b": ["a"]}}),
+            json!({"$defs": {"mixin": {"properties": {"a": {}}, "required": ["id"]}}, "allOf": [{"properties": {"id": {}}}]}),
         ] {
             assert_eq!(check_keywords(&schema), [], "{schema}");
         }
@@ -250,5 +255,19 @@ mod tests {
                 (Slip::UnknownKeyword, "/properties/list/items/anyOf/0/typ".to_owned(), Some("type".to_owned())),
             ]
         );
+    }
+
+    #[test]
+    fn an_unknown_keyword_is_reported_with_the_draft_that_does_not_have_it() {
+        for (address, draft) in [
+            ("http://json-schema.org/draft-07/schema#", "draft 7"),
+            ("https://json-schema.org/draft/2019-09/schema", "2019-09"),
+            ("https://json-schema.org/draft/2020-12/schema", "2020-12"),
+        ] {
+            let found = check_keywords(&json!({"$schema": address, "typ": "string"}));
+            let message = format!("\"typ\" is not a keyword of JSON Schema ({draft})");
+            let nearest = Some("type".to_owned());
+            assert_eq!(found, [KeywordFault { kind: Slip::UnknownKeyword, pointer: "/typ".to_owned(), message, nearest }]);
+        }
     }
 }

@@ -124,6 +124,8 @@ mod tests {
             ("../g", "http://a/b/g"),
             ("../../g", "http://a/g"),
             ("../../../g", "http://a/g"),
+            // A scheme is not empty.
+            (":g", "http://a/b/c/:g"),
         ] {
             assert_eq!(resolve(base, reference), expected, "{reference}");
         }

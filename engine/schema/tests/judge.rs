@@ -81,6 +81,10 @@ fn a_reference_that_comes_to_no_end_is_refused_by_whatever_keyword_it_comes_back
         json!({"else": {"$ref": "#"}, "if": true}),
         json!({"dependentSchemas": {"a": {"$ref": "#"}}}),
         json!({"oneOf": [{"$ref": "#"}]}),
+        json!({"$dynamicAnchor": "a", "$dynamicRef": "#a"}),
+        // The dynamic anchor of the outermost resource is the whole schema.
+        json!({"$id": "https://example.com/root", "$dynamicAnchor": "node", "$ref": "part", "$defs": {"part": {"$id": "part",
+            "$dynamicRef": "#node", "$defs": {"node": {"$dynamicAnchor": "node", "type": "object"}}}}}),
     ] {
         let told = compile(&schema).expect_err("it has no end");
         assert!(told.contains("leads back to itself"), "{schema}: {told}");
@@ -248,6 +252,35 @@ fn references_by_id_anchor_and_dynamic_anchor_lead_to_their_places() {
             json!({"children": [{"data": 1}]}),
             json!({"children": [{"daat": 1}]}),
         ),
+        (
+            // A dynamic reference to an anchor that is not dynamic is a plain reference.
+            json!({"$id": "https://example.com/root", "$ref": "list", "$defs": {"any": {"$dynamicAnchor": "item"}, "list": {
+                "$id": "list", "items": {"$dynamicRef": "#item"}, "$defs": {"item": {"$anchor": "item", "type": "integer"}}}}}),
+            json!([1]),
+            json!(["1"]),
+        ),
+        (
+            // Two dynamic anchors have nothing to do with each other.
+            json!({"$dynamicAnchor": "tree", "$dynamicRef": "#list", "items": {"$dynamicRef": "#tree"},
+                "$defs": {"list": {"$dynamicAnchor": "list", "type": "array"}}}),
+            json!([[], [[]]]),
+            json!([[], [1]]),
+        ),
+        (
+            // An address beside a reference counts.
+            json!({"$id": "https://example.com/root", "$ref": "#/$defs/list", "$defs": {"number": {"type": "integer"},
+                "list": {"items": {"$ref": "https://example.com/root#/$defs/number"}}}}),
+            json!([1]),
+            json!(["1"]),
+        ),
+        (json!({"$ref": "#/x-parts/a", "x-parts": {"a": {"items": {"type": "integer"}}}}), json!([1]), json!(["1"])),
+        (
+            // A schema at a place of the author's own belongs to the resource around it.
+            json!({"$id": "https://example.com/root", "$ref": "part#/x-parts/a", "$defs": {"part": {"$id": "part",
+                "x-parts": {"a": {"items": {"$ref": "#/$defs/b"}}}, "$defs": {"b": {"type": "integer"}}}}}),
+            json!([1]),
+            json!(["1"]),
+        ),
     ] {
         let compiled = compile(&schema).expect("it is a schema");
         assert_eq!(compiled.check(&right), Ok(()), "{schema}");
@@ -280,11 +313,41 @@ fn a_schema_that_declares_draft_7_is_read_as_draft_7() {
         assert_eq!(compiled.check(&right), Ok(()), "{schema}");
         assert!(compiled.check(&wrong).is_err(), "{schema}");
     }
+    let ignored = json!({"$schema": address, "definitions": {"a": {"$id": "#t", "$ref": "#/definitions/b"}, "b": {}}, "items": {"$ref": "#t"}});
+    assert_eq!(read(&ignored).expect_err("the anchor is beside a reference")[0].pointer, "/items/$ref");
     let tuple = read(&json!({"items": [true]})).expect_err("2020-12 has no list of items");
     assert_eq!(tuple[0].pointer, "/items");
     assert!(tuple[0].message.contains("prefixItems") && tuple[0].message.contains(address), "{}", tuple[0].message);
     let unknown = read(&json!({"$schema": "https://example.com/dialect"})).expect_err("nobody knows it");
     assert!(unknown[0].message.contains("2020-12") && unknown[0].pointer == "/$schema", "{unknown:?}");
+}
+
+#[test]
+fn a_schema_that_declares_2019_09_has_tuples_and_keywords_beside_a_reference() {
+    let address = "https://json-schema.org/draft/2019-09/schema";
+    for (schema, right, wrong) in [
+        (json!({"$schema": address, "items": [{"type": "integer"}], "additionalItems": false}), json!([1]), json!([1, 2])),
+        (
+            json!({"$schema": address, "$ref": "#/$defs/t", "maxLength": 1, "$defs": {"t": {"type": "string"}}}),
+            json!("a"),
+            json!("long"),
+        ),
+        (json!({"$schema": address, "dependentRequired": {"a": ["b"]}}), json!({"a": 1, "b": 2}), json!({"a": 1})),
+    ] {
+        let compiled = compile(&schema).unwrap_or_else(|error| panic!("{schema}: {error}"));
+        assert_eq!(compiled.check(&right), Ok(()), "{schema}");
+        assert!(compiled.check(&wrong).is_err(), "{schema}");
+    }
+}
+
+#[test]
+fn a_misspelled_anchor_is_reported_with_the_nearest_anchor_of_its_resource() {
+    let schema = json!({"$ref": "#itme", "$defs": {"a": {"$anchor": "item"}, "b": {"$id": "b", "$anchor": "ite"}}});
+    let faults = read(&schema).expect_err("it has no such anchor");
+    let message = "no part of this schema has the anchor \"itme\"; did you mean \"#item\"?; a reference may only name a place in \
+        the same schema, such as \"#/$defs/point\"";
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!((faults[0].pointer.as_str(), faults[0].message.as_str()), ("/$ref", message));
 }
 
 #[test]
