@@ -86,7 +86,7 @@ fn compiled(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// What is before a character of a class, such as `[a-z_]`.
+/// Part of a class, such as `[a-z_]`, before a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// Nothing that could begin a range.
