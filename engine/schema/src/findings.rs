@@ -96,7 +96,7 @@ impl Program {
         report.explain(self.root, value, 0);
         // A value that is refused has a finding, also if no rule explains it.
         if report.findings.is_empty() {
-            let broken = report.walk.stop.map_or(Broken::NotAllowed, stopped);
+            let broken = report.walk.stop.take().map_or(Broken::NotAllowed, stopped);
             report.add(value, broken);
         }
         report.findings
@@ -111,8 +111,9 @@ struct Report<'w> {
 }
 
 impl<'w> Report<'w> {
+    /// Adds a finding, unless the walk has stopped: its verdicts are without meaning then.
     fn add(&mut self, value: &'w Value, broken: Broken<'w>) {
-        if self.findings.len() < self.most {
+        if self.findings.len() < self.most && self.walk.stop.is_none() {
             self.findings.push(Finding { pointer: self.pointer.clone(), value, broken });
         }
     }
@@ -325,6 +326,7 @@ impl<'w> Report<'w> {
         for rule in &program.nodes[node as usize].rules {
             distance += match (rule, value) {
                 (Rule::Reference(target), _) => self.distance(*target, value, scope),
+                (Rule::Dynamic { name, target }, _) => self.distance(self.walk.dynamic(*name, *target, scope), value, scope),
                 (Rule::All(members), _) => members.iter().map(|member| self.distance(*member, value, scope)).sum(),
                 (Rule::Required(names), Value::Object(keys)) => {
                     10 * names.iter().filter(|name| !keys.contains_key(&***name)).count()

@@ -35,8 +35,10 @@ impl Change {
 pub(crate) struct Normalizer<'d> {
     document: &'d Value,
     dialect: Dialect,
-    /// Names of the document's schemas that are used, each once.
-    used: Vec<String>,
+    /// References to schemas of the document that are used, each once, with the names that they have in `$defs`.
+    used: Vec<(String, String)>,
+    /// Names in `$defs` that the schema itself defines.
+    own: Vec<String>,
     due: VecDeque<(String, &'d Value)>,
     pub(crate) changes: Vec<Change>,
 }
@@ -44,7 +46,14 @@ pub(crate) struct Normalizer<'d> {
 impl<'d> Normalizer<'d> {
     /// Normalizes schemas of `document`, to whose parts they may refer.
     pub(crate) fn new(document: &'d Value) -> Self {
-        Self { document, dialect: Dialect::Draft2020, used: Vec::new(), due: VecDeque::new(), changes: Vec::new() }
+        Self {
+            document,
+            dialect: Dialect::Draft2020,
+            used: Vec::new(),
+            own: Vec::new(),
+            due: VecDeque::new(),
+            changes: Vec::new(),
+        }
     }
 
     fn change(&mut self, pointer: &str, message: impl Into<String>) {
@@ -62,6 +71,7 @@ impl<'d> Normalizer<'d> {
             }
             _ => {
                 self.change("", "an input is an object: the value is its property \"value\"");
+                lower_references(&mut whole);
                 whole = json!({"type": "object", "properties": {"value": whole}, "required": ["value"]});
             }
         }
@@ -71,6 +81,8 @@ impl<'d> Normalizer<'d> {
     /// Returns a whole schema with the definitions that it needs.
     pub(crate) fn whole(&mut self, schema: &Value) -> Value {
         self.dialect = Dialect::of(schema);
+        let own = schema.get("$defs").and_then(Value::as_object);
+        self.own = own.into_iter().flatten().map(|(name, _)| name.clone()).collect();
         let mut whole = self.schema(schema, "");
         while let Some((name, schema)) = self.due.pop_front() {
             let defined = self.schema(schema, &below("/$defs", &name));
@@ -125,11 +137,16 @@ impl<'d> Normalizer<'d> {
                         if is_nullable { "\"nullable\" became the type null" } else { "\"nullable\" was removed" },
                     );
                 }
+                ("example", _) if keywords.contains_key("examples") => {
+                    self.change(&place, "\"example\" was removed: \"examples\" has others");
+                }
                 ("example", value) => {
                     self.change(&place, "\"example\" became \"examples\"");
-                    written.entry("examples").or_insert_with(|| json!([value]));
+                    written.insert("examples".to_owned(), json!([value]));
                 }
-                ("required", Value::Bool(_)) => {}
+                ("required", Value::Bool(is_required)) => {
+                    self.change(&place, format!("\"required\": {is_required} was removed: this is not a property"));
+                }
                 ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(is_exclusive)) => {
                     self.exclusive(keyword, *is_exclusive, keywords, &mut written, &place);
                 }
@@ -164,8 +181,7 @@ impl<'d> Normalizer<'d> {
                 }
                 ("pattern", Value::String(pattern)) if Pattern::read(pattern).is_err() => {
                     let reason = Pattern::read(pattern).err().unwrap_or_default();
-                    self.change(&place, format!("kept as \"x-pattern\", which is not checked: {reason}"));
-                    written.insert("x-pattern".to_owned(), value.clone());
+                    self.set_aside(keyword, &reason, keywords, &mut written, &place);
                 }
                 (key, value) if HOLDS_SCHEMA.contains(&key) || HOLDS_LIST.contains(&key) || HOLDS_MAP.contains(&key) => {
                     written.insert(keyword.clone(), self.part(keyword, value, &place));
@@ -173,12 +189,9 @@ impl<'d> Normalizer<'d> {
                 (key, value) if is_keyword(key, self.dialect) || key.starts_with("x-") => {
                     written.insert(keyword.clone(), value.clone());
                 }
-                (key, value) => {
-                    self.change(
-                        &place,
-                        format!("{key:?} is not a keyword of JSON Schema: kept as \"x-{key}\", which is not checked"),
-                    );
-                    written.insert(format!("x-{key}"), value.clone());
+                (key, _) => {
+                    let reason = format!("{key:?} is not a keyword of JSON Schema");
+                    self.set_aside(keyword, &reason, keywords, &mut written, &place);
                 }
             }
         }
@@ -186,13 +199,40 @@ impl<'d> Normalizer<'d> {
         if is_nullable { or_null(written) } else { Value::Object(written) }
     }
 
+    /// Keeps a keyword that cannot be checked under a name that is never checked.
+    fn set_aside(
+        &mut self,
+        keyword: &str,
+        reason: &str,
+        keywords: &Map<String, Value>,
+        written: &mut Map<String, Value>,
+        at: &str,
+    ) {
+        let aside = format!("x-{keyword}");
+        if keywords.contains_key(&aside) {
+            self.change(at, format!("{keyword:?} was removed, since {aside:?} has a value of its own: {reason}"));
+        } else {
+            self.change(at, format!("kept as {aside:?}, which is not checked: {reason}"));
+            written.insert(aside, keywords[keyword].clone());
+        }
+    }
+
     /// Returns the value of a keyword that holds schemas.
     fn part(&mut self, keyword: &str, value: &Value, at: &str) -> Value {
         match value {
             Value::Object(named) if HOLDS_MAP.contains(&keyword) => {
                 let each = |(name, inner): (&String, &Value)| {
-                    let is_list = keyword == "dependencies" && inner.is_array();
-                    (name.clone(), if is_list { inner.clone() } else { self.schema(inner, &below(at, name)) })
+                    let inner = match inner {
+                        Value::Array(_) if keyword == "dependencies" => inner.clone(),
+                        Value::Object(keys) if keyword == "properties" && keys.get("required").is_some_and(Value::is_boolean) => {
+                            // `require` moves it to the object around the property.
+                            let mut keys = keys.clone();
+                            keys.shift_remove("required");
+                            self.schema(&Value::Object(keys), &below(at, name))
+                        }
+                        inner => self.schema(inner, &below(at, name)),
+                    };
+                    (name.clone(), inner)
                 };
                 Value::Object(named.iter().map(each).collect())
             }
@@ -218,9 +258,9 @@ impl<'d> Normalizer<'d> {
                     None
                 }
             },
-            Value::Array(names) => {
+            Value::Array(names) if !names.is_empty() => {
                 let names: Option<Vec<Value>> = names.iter().map(|name| self.types(name, at)).collect();
-                let mut names = names.filter(|names| !names.is_empty())?;
+                let mut names = names?;
                 let mut seen = Vec::new();
                 names.retain(|name| {
                     !seen.contains(name) && {
@@ -279,15 +319,39 @@ impl<'d> Normalizer<'d> {
         let Some(schema) = target.strip_prefix('#').and_then(|pointer| self.document.pointer(pointer)) else {
             return target.to_owned();
         };
-        let name = name.replace("~1", "/").replace("~0", "~");
-        let mut own = "#/$defs".to_owned();
-        crate::pointer::push_token(&mut own, &name);
-        if !self.used.contains(&name) {
+        let known = self.used.iter().find(|(known, _)| known == target).map(|(_, name)| name.clone());
+        let is_new = known.is_none();
+        let name = known.unwrap_or_else(|| self.free_name(name.replace("~1", "/").replace("~0", "~")));
+        let own = below("#/$defs", &name);
+        if is_new {
             self.change(at, format!("{target:?} became {own:?}"));
-            self.used.push(name.clone());
+            self.used.push((target.to_owned(), name.clone()));
             self.due.push_back((name, schema));
         }
         own
+    }
+
+    /// Returns `name`, or one like it if `$defs` has that name already.
+    fn free_name(&self, name: String) -> String {
+        let is_free = |name: &String| !self.own.contains(name) && self.used.iter().all(|(_, used)| used != name);
+        let like = (2..).map(|number| format!("{name}_{number}"));
+        std::iter::once(name.clone()).chain(like).find(is_free).unwrap_or(name)
+    }
+}
+
+/// Makes the references within `schema` lead to the same places after it has become the property `value` of another schema.
+fn lower_references(schema: &mut Value) {
+    let Value::Object(keywords) = schema else { return };
+    for (keyword, value) in keywords {
+        match (keyword.as_str(), value) {
+            ("$ref", Value::String(target)) if *target == "#" || target.starts_with("#/") => {
+                target.insert_str(1, "/properties/value");
+            }
+            (key, Value::Object(named)) if HOLDS_MAP.contains(&key) => named.values_mut().for_each(lower_references),
+            (key, Value::Array(members)) if HOLDS_LIST.contains(&key) => members.iter_mut().for_each(lower_references),
+            (key, inner) if HOLDS_SCHEMA.contains(&key) => lower_references(inner),
+            _ => {}
+        }
     }
 }
 

@@ -86,6 +86,9 @@ fn compiled(pattern: &str) -> Result<Regex, String> {
     })
 }
 
+/// Members of `\s` in ECMA-262 (<https://tc39.es/ecma262/#sec-white-space>, and its line terminators).
+const SPACES: &str = "\\t-\\r \\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}\\x{feff}";
+
 /// Part of a class, such as `[a-z_]`, before a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
@@ -118,8 +121,8 @@ fn translated(pattern: &str) -> String {
                     'D' => text.push_str("[^0-9]"),
                     'w' => text.push_str("[0-9A-Za-z_]"),
                     'W' => text.push_str("[^0-9A-Za-z_]"),
-                    's' => text.push_str("[\\s\\x{feff}]"),
-                    'S' => text.push_str("[^\\s\\x{feff}]"),
+                    's' => text.extend(["[", SPACES, "]"]),
+                    'S' => text.extend(["[^", SPACES, "]"]),
                     'b' if in_class => text.push_str("\\x08"),
                     'b' => text.push_str("(?-u:\\b)"),
                     'c' => {
@@ -170,6 +173,7 @@ fn translated(pattern: &str) -> String {
                 text.push(']');
             }
             '$' if !in_class => text.push_str("\\z"),
+            '.' if !in_class => text.push_str("[^\\n\\r\\x{2028}\\x{2029}]"),
             other => text.push(other),
         }
         before = if is_set || before == Before::Range { Before::Nothing } else { Before::Character };
@@ -213,6 +217,16 @@ mod tests {
             (r"^\W$", "é", true),
             (r"^[^\d]$", "x", true),
             (r"^\S$", "\u{feff}", false),
+            (r"^\s$", "\u{b}", true),
+            (r"^\s$", "\u{2003}", true),
+            (r"^\s$", "\u{85}", false),
+            (r"^[\s.]$", "\u{85}", false),
+            (r"^[\s.]$", ".", true),
+            (r"^.$", "\u{85}", true),
+            (r"^.$", "\r", false),
+            (r"^.$", "\n", false),
+            (r"^.$", "\u{2028}", false),
+            (r"^\.$", "a", false),
             (r"^\cA$", "\u{1}", true),
             (r"^[a&&b]+$", "&", true),
             (r"^[[]$", "[", true),

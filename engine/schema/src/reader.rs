@@ -17,7 +17,7 @@ use crate::type_name::type_named;
 const MAX_STEPS: usize = 10_000;
 
 /// The most references that are followed after one another.
-const MAX_HOPS: usize = 1_000;
+const MAX_CHAIN: usize = 1_000;
 
 /// Keywords whose value is a text.
 const TEXTS: [&str; 10] = [
@@ -502,38 +502,57 @@ impl<'s> Reader<'s> {
                 continue;
             }
             let message = match self.steps(node as NodeId, dynamic, &mut Vec::new(), &mut done) {
-                None => "the reference leads back to itself",
-                Some(steps) if steps > MAX_STEPS => "the references branch too often",
-                Some(_) => continue,
+                Err(message) => message,
+                Ok(steps) if steps.all > MAX_STEPS => "the references branch too often",
+                Ok(_) => continue,
             };
             self.faults.push(SchemaFault { pointer: self.pointers[node].clone(), message: message.to_owned() });
             return;
         }
     }
 
-    /// Returns the number of subschemas that judge the same value as `node`; `None` if that never ends.
+    /// Counts the subschemas that judge the same value as `node`. Fails if that never ends, or if the longest chain of them
+    /// is too long, in whatever order the nodes are asked for.
     fn steps(
         &self,
         node: NodeId,
         dynamic: &[Vec<(usize, NodeId)>],
         path: &mut Vec<NodeId>,
-        done: &mut [Option<usize>],
-    ) -> Option<usize> {
+        done: &mut [Option<Steps>],
+    ) -> Result<Steps, &'static str> {
         if let Some(known) = done[node as usize] {
-            return Some(known);
+            return Ok(known);
         }
-        if path.contains(&node) || path.len() > MAX_HOPS {
-            return None;
+        if path.contains(&node) {
+            return Err("the reference leads back to itself");
+        }
+        let is_too_long = "the chain of references is too long";
+        if path.len() > MAX_CHAIN {
+            return Err(is_too_long);
         }
         path.push(node);
         let mut next = Vec::new();
         self.nodes[node as usize].rules.iter().for_each(|rule| rule.in_place(dynamic, &mut |inner| next.push(inner)));
-        let mut sum = 1_usize;
+        let mut steps = Steps { all: 1, in_a_row: 0 };
         for inner in next {
-            sum = sum.saturating_add(self.steps(inner, dynamic, path, done)?);
+            let inner = self.steps(inner, dynamic, path, done)?;
+            steps.all = steps.all.saturating_add(inner.all);
+            steps.in_a_row = steps.in_a_row.max(inner.in_a_row + 1);
+        }
+        if steps.in_a_row > MAX_CHAIN {
+            return Err(is_too_long);
         }
         path.pop();
-        done[node as usize] = Some(sum);
-        Some(sum)
+        done[node as usize] = Some(steps);
+        Ok(steps)
     }
+}
+
+/// Subschemas that judge one value.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// Their number, each counted as often as it is reached.
+    all: usize,
+    /// The number of steps to the last one of their longest chain.
+    in_a_row: usize,
 }

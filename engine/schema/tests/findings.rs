@@ -143,6 +143,7 @@ fn long_values_are_shortened_and_long_lists_are_cut() {
 fn choice(keyword: &str, forms: &[Value]) -> Value {
     json!({keyword: forms, "$defs": {
         "text": {"$dynamicAnchor": "text", "type": "string"},
+        "pair": {"$dynamicAnchor": "pair", "required": ["a", "b"]},
         "texts": {"$dynamicAnchor": "texts", "type": "array", "items": {"type": "string"}}
     }})
 }
@@ -167,6 +168,7 @@ fn of_several_forms_the_nearest_is_reported_in_any_order_of_the_forms() {
         // One missing key is nearer than two.
         (json!({"required": ["c"]}), json!({"required": ["a", "b"]}), json!({}), " key \"c\" is missing"),
         (json!({"required": ["c"]}), json!({"allOf": [{"required": ["a", "b"]}]}), json!({}), " key \"c\" is missing"),
+        (json!({"required": ["c"]}), json!({"$dynamicRef": "#pair"}), json!({}), " key \"c\" is missing"),
         // A value that does not fit is nearer than too few keys, which are nearer than a missing or an unknown key.
         (
             json!({"required": ["k"], "properties": {"k": {"type": "string"}}}),
@@ -255,7 +257,9 @@ fn a_program_does_not_accept_a_value_that_is_nested_too_deeply_to_judge() {
 fn no_valid_part_is_reported_when_the_faults_take_too_many_steps_to_collect() {
     let forms: Vec<Value> =
         (0..3_000).rev().map(|least| json!({"properties": {"a": {"minimum": least}}, "required": ["a"]})).collect();
-    let schema = json!({"items": {"type": "object", "anyOf": forms}});
+    let array = json!([{"type": "array"}, {"type": "string"}]);
+    let schema =
+        json!({"items": {"type": "object", "anyOf": forms}, "oneOf": array, "anyOf": array, "contains": {"type": "object"}});
     // The first element breaks the schema in one step. The others are valid, and too many to be judged.
     let mut elements = vec![json!(1)];
     elements.extend(vec![json!({"a": 0}); 5_000]);

@@ -213,18 +213,25 @@ fn a_value_may_take_the_steps_that_its_size_allows_and_no_more() {
 }
 
 #[test]
-fn a_value_may_be_judged_through_so_many_references_and_no_more() {
-    // Each definition refers to the one before it.
-    let chain = |links: usize| {
-        let mut definitions = serde_json::Map::from_iter([("d0".to_owned(), json!({"type": "null"}))]);
-        definitions.extend((1..links).map(|link| (format!("d{link}"), json!({"$ref": format!("#/$defs/d{}", link - 1)}))));
-        compile(&json!({"$defs": definitions, "items": {"$ref": format!("#/$defs/d{}", links - 1)}})).expect("it is a schema")
+fn a_chain_of_references_has_a_limit_in_any_order_of_the_definitions() {
+    let chain = |links: usize, is_forward: bool| {
+        let mut links: Vec<(String, Value)> =
+            (1..links).map(|link| (format!("d{link}"), json!({"$ref": format!("#/$defs/d{}", link - 1)}))).collect();
+        links.insert(0, ("d0".to_owned(), json!({"type": "null"})));
+        let last = links.last().map(|(name, _)| format!("#/$defs/{name}"));
+        if is_forward {
+            links.reverse();
+        }
+        compile(&json!({"$defs": serde_json::Map::from_iter(links), "items": {"$ref": last}}))
     };
-    let (longest, longer) = (chain(1_500), chain(1_501));
-    assert_eq!(longest.check(&json!([null])), Ok(()));
-    assert!(longest.check(&json!([1])).expect_err("it is not null")[0].pointer == "/0");
-    let faults = longer.check(&json!([null])).expect_err("the chain is too long");
-    assert!(faults[0].message.contains("nested too deeply"), "{faults:?}");
+    for is_forward in [false, true] {
+        // The first reference is that of the element's subschema.
+        let longest = chain(1_000, is_forward).expect("the chain has the length that is allowed");
+        assert_eq!(longest.check(&json!([null])), Ok(()));
+        assert_eq!(longest.check(&json!([1])).expect_err("it is not null")[0].pointer, "/0");
+        let error = chain(1_001, is_forward).expect_err("the chain is too long");
+        assert!(error.contains("the chain of references is too long"), "{error}");
+    }
 }
 
 #[test]

@@ -34,6 +34,15 @@ fn an_input_is_always_an_object() {
             (json!({"type": "string"}), wrapped(json!({"type": "string"})), is_wrapped),
             (json!({"type": ["object", "null"]}), wrapped(json!({"type": ["object", "null"]})), is_wrapped),
             (json!(true), wrapped(json!(true)), is_wrapped),
+            (
+                json!({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/a"}]}, "$defs": {"a": {"const": {"$ref": "#"}}}}),
+                wrapped(json!({
+                    "type": "array",
+                    "items": {"anyOf": [{"$ref": "#/properties/value"}, {"$ref": "#/properties/value/$defs/a"}]},
+                    "$defs": {"a": {"const": {"$ref": "#"}}}
+                })),
+                is_wrapped,
+            ),
         ],
     );
 }
@@ -113,6 +122,20 @@ fn parts_that_are_no_schemas_become_schemas_or_are_removed() {
                     "/properties/b/required \"required\": false was removed: it is the default",
                 ],
             ),
+            (
+                json!({"required": true, "items": {"required": false}}),
+                json!({"items": {}}),
+                &[
+                    "/required \"required\": true was removed: this is not a property",
+                    "/items/required \"required\": false was removed: this is not a property",
+                ],
+            ),
+            (json!({"example": 1}), json!({"examples": [1]}), &["/example \"example\" became \"examples\""]),
+            (
+                json!({"example": 1, "examples": [2]}),
+                json!({"examples": [2]}),
+                &["/example \"example\" was removed: \"examples\" has others"],
+            ),
         ],
     );
 }
@@ -130,6 +153,7 @@ fn types_become_those_of_json_schema_each_named_once() {
                 &["/type type \"int\" became \"integer\"", "/type type \"none\" became \"null\""],
             ),
             (json!({"type": 3}), json!({}), &["/type \"type\" was removed: it names no type"]),
+            (json!({"type": []}), json!({}), &["/type \"type\" was removed: it names no type"]),
             (json!({"type": "Any"}), json!({}), &["/type type \"Any\" was removed: any value is accepted"]),
             (json!({"type": ["any", "string"]}), json!({}), &["/type type \"any\" was removed: any value is accepted"]),
             (json!({"type": "quux"}), json!({}), &["/type type \"quux\" was removed: any value is accepted"]),
@@ -245,7 +269,12 @@ fn keywords_that_cannot_be_checked_are_kept_under_a_name_of_their_own() {
             (
                 json!({"xml": {}}),
                 json!({"x-xml": {}}),
-                &["/xml \"xml\" is not a keyword of JSON Schema: kept as \"x-xml\", which is not checked"],
+                &["/xml kept as \"x-xml\", which is not checked: \"xml\" is not a keyword of JSON Schema"],
+            ),
+            (
+                json!({"xml": {}, "x-xml": 1}),
+                json!({"x-xml": 1}),
+                &["/xml \"xml\" was removed, since \"x-xml\" has a value of its own: \"xml\" is not a keyword of JSON Schema"],
             ),
         ],
     );
@@ -253,7 +282,10 @@ fn keywords_that_cannot_be_checked_are_kept_under_a_name_of_their_own() {
 
 #[test]
 fn schemas_of_the_document_become_definitions_each_once() {
-    let document = json!({"definitions": {"a/b": {"type": "int", "items": {"$ref": "#/definitions/c"}}, "c": true}});
+    let document = json!({
+        "definitions": {"a/b": {"type": "int", "items": {"$ref": "#/definitions/c"}}, "c": true},
+        "components": {"schemas": {"c": false}}
+    });
     check(
         &document,
         Normalizer::whole,
@@ -267,6 +299,17 @@ fn schemas_of_the_document_become_definitions_each_once() {
                     "/items/nullable \"nullable\" became the type null",
                     "/$defs/a~1b/type type \"int\" became \"integer\"",
                     "/$defs/a~1b/items/$ref \"#/definitions/c\" became \"#/$defs/c\"",
+                ],
+            ),
+            // Each definition keeps a name of its own.
+            (
+                json!({"allOf": [{"$ref": "#/definitions/c"}, {"$ref": "#/components/schemas/c"}, {"$ref": "#/$defs/c"}],
+                    "$defs": {"c": {"title": "own"}}}),
+                json!({"allOf": [{"$ref": "#/$defs/c_2"}, {"$ref": "#/$defs/c_3"}, {"$ref": "#/$defs/c"}],
+                    "$defs": {"c": {"title": "own"}, "c_2": true, "c_3": false}}),
+                &[
+                    "/allOf/0/$ref \"#/definitions/c\" became \"#/$defs/c_2\"",
+                    "/allOf/1/$ref \"#/components/schemas/c\" became \"#/$defs/c_3\"",
                 ],
             ),
             (
