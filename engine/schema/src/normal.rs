@@ -17,6 +17,9 @@ const ROUNDS: usize = 20;
 /// Schemas of an `OpenAPI` description that operations refer to.
 const COMPONENTS: [&str; 2] = ["#/components/schemas/", "#/definitions/"];
 
+/// Keywords besides `type` and `enum` that may refuse null. All others concern the values of one type.
+const MAY_REFUSE_NULL: [&str; 10] = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "const", "if", "then", "else"];
+
 /// A difference between a schema and its original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -355,22 +358,24 @@ fn lower_references(schema: &mut Value) {
     }
 }
 
-/// Returns the same schema, or null.
+/// Returns the schema that accepts null, too.
 fn or_null(mut schema: Map<String, Value>) -> Value {
-    // These may refuse null, whatever the type.
-    if ["$ref", "allOf", "anyOf", "oneOf", "not", "const"].iter().any(|keyword| schema.contains_key(*keyword)) {
-        return json!({"anyOf": [schema, {"type": "null"}]});
+    match schema.get_mut("type") {
+        Some(Value::Array(names)) if names.contains(&json!("null")) => {}
+        Some(Value::Array(names)) => names.push(json!("null")),
+        Some(name) => *name = json!([name, "null"]),
+        None => {}
     }
     if let Some(Value::Array(words)) = schema.get_mut("enum")
         && !words.contains(&Value::Null)
     {
         words.push(Value::Null);
     }
-    match schema.get_mut("type") {
-        Some(Value::Array(names)) if names.contains(&json!("null")) => {}
-        Some(Value::Array(names)) => names.push(json!("null")),
-        Some(name) => *name = json!([name, "null"]),
-        None => {}
+    if MAY_REFUSE_NULL.iter().any(|keyword| schema.contains_key(*keyword)) {
+        let (inner, mut outer): (Map<_, _>, Map<_, _>) =
+            schema.into_iter().partition(|(keyword, _)| MAY_REFUSE_NULL.contains(&keyword.as_str()));
+        outer.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
+        schema = outer;
     }
     Value::Object(schema)
 }

@@ -100,6 +100,11 @@ enum Before {
     Range,
 }
 
+/// Whether an escape with this letter matches several characters.
+fn is_set_letter(letter: char) -> bool {
+    matches!(letter, 'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'p' | 'P')
+}
+
 /// Returns the pattern in the syntax of the expressions. In ECMA-262 `\d` and `\w` are ASCII, and a class has no
 /// operators.
 fn translated(pattern: &str) -> String {
@@ -115,7 +120,7 @@ fn translated(pattern: &str) -> String {
                     text.push('\\');
                     break;
                 };
-                is_set = matches!(escaped, 'd' | 'D' | 'w' | 'W' | 's' | 'S');
+                is_set = is_set_letter(escaped);
                 match escaped {
                     'd' => text.push_str("[0-9]"),
                     'D' => text.push_str("[^0-9]"),
@@ -123,6 +128,13 @@ fn translated(pattern: &str) -> String {
                     'W' => text.push_str("[^0-9A-Za-z_]"),
                     's' => text.extend(["[", SPACES, "]"]),
                     'S' => text.extend(["[^", SPACES, "]"]),
+                    'p' | 'P' => {
+                        text.extend(['\\', escaped]);
+                        if characters.peek() == Some(&'{') {
+                            text.extend(characters.by_ref().take_while(|name| *name != '}'));
+                            text.push('}');
+                        }
+                    }
                     'b' if in_class => text.push_str("\\x08"),
                     'b' => text.push_str("(?-u:\\b)"),
                     'c' => {
@@ -143,7 +155,12 @@ fn translated(pattern: &str) -> String {
             '&' | '~' if in_class => text.extend(['\\', each]),
             // Two of them would be an operator.
             '-' if in_class => {
-                let begins_range = before == Before::Character && characters.peek().is_some_and(|next| *next != ']');
+                let mut ahead = characters.clone();
+                let is_end = match ahead.next() {
+                    Some('\\') => !ahead.next().is_some_and(is_set_letter),
+                    next => next.is_some_and(|next| next != ']'),
+                };
+                let begins_range = before == Before::Character && is_end;
                 text.push_str(if begins_range { "-" } else { "\\-" });
                 if begins_range {
                     before = Before::Range;
@@ -259,6 +276,11 @@ mod tests {
             ("^[a-c--]$", "-", true),
             (r"^[\w--]$", "-", true),
             (r"^[\w-.]$", "-", true),
+            (r"^[0-\d]$", "-", true),
+            (r"^[0-\d]$", "7", true),
+            (r"^[0-\x37]$", "5", true),
+            (r"^[\p{Lu}-a]$", "-", true),
+            (r"^[a-\p{Lu}]$", "-", true),
             ("^[^-a]$", "-", false),
             ("^[-a]$", "-", true),
             ("^[a-]$", "-", true),

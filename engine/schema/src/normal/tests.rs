@@ -176,7 +176,20 @@ fn a_nullable_schema_accepts_null() {
             (json!({"const": "a", "nullable": true}), json!({"anyOf": [{"const": "a"}, {"type": "null"}]}), told),
             (
                 json!({"type": "string", "allOf": [{"minLength": 1}], "nullable": true}),
-                json!({"anyOf": [{"type": "string", "allOf": [{"minLength": 1}]}, {"type": "null"}]}),
+                json!({"type": ["string", "null"], "anyOf": [{"allOf": [{"minLength": 1}]}, {"type": "null"}]}),
+                told,
+            ),
+            (
+                json!({"if": true, "then": {"type": "string"}, "nullable": true}),
+                json!({"anyOf": [{"if": true, "then": {"type": "string"}}, {"type": "null"}]}),
+                told,
+            ),
+            // Definitions and properties remain where references and providers look for them.
+            (
+                json!({"$schema": DRAFT_7, "type": "object", "properties": {"a": true}, "nullable": true,
+                    "allOf": [{"$ref": "#/definitions/a"}], "definitions": {"a": {"required": ["a"]}}}),
+                json!({"$schema": DRAFT_7, "type": ["object", "null"], "properties": {"a": true},
+                    "definitions": {"a": {"required": ["a"]}}, "anyOf": [{"allOf": [{"$ref": "#/definitions/a"}]}, {"type": "null"}]}),
                 told,
             ),
             (
@@ -187,6 +200,23 @@ fn a_nullable_schema_accepts_null() {
             (json!({"type": "string", "nullable": false}), json!({"type": "string"}), &["/nullable \"nullable\" was removed"]),
         ],
     );
+    for schema in [
+        json!({"type": "string", "nullable": true}),
+        json!({"enum": ["a"], "nullable": true}),
+        json!({"type": "string", "const": "a", "nullable": true}),
+        json!({"type": "string", "not": {"const": null}, "nullable": true}),
+        json!({"type": "string", "if": true, "then": {"const": "a"}, "nullable": true}),
+        json!({"$defs": {"a": {"$dynamicAnchor": "a", "const": "a"}}, "$dynamicRef": "#a", "nullable": true}),
+    ] {
+        let accepts = |schema: &Value, value: Value| crate::compile(schema).expect("it is a schema").check(&value).is_ok();
+        let whole = Normalizer::new(&Value::Null).whole(&schema);
+        assert!(accepts(&whole, json!(null)) && accepts(&whole, json!("a")) && !accepts(&whole, json!(1)), "{schema}: {whole}");
+    }
+    // An input is an object, and a text in it may be null.
+    let text = json!({"type": "string", "allOf": [{"minLength": 1}], "nullable": true});
+    let input = crate::compile(&Normalizer::new(&Value::Null).input(&text)).expect("it is a schema");
+    assert_eq!(input.check(&json!({"value": null})), Ok(()));
+    assert!(input.check(&json!({"value": ""})).is_err());
 }
 
 #[test]
