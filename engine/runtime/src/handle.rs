@@ -97,11 +97,13 @@ pub(crate) struct Incoming {
     pub(crate) contents: Vec<(ContentHash, Content)>,
     /// Channel for the acceptance or refusal, once it is durable. Code that makes a call gets it once it is decided.
     pub(crate) reply: Option<Reply>,
+    /// The number of the command in the inbox, if the event was one. The batch with its decision removes the command.
+    pub(crate) command: Option<u64>,
 }
 
 impl From<Event> for Incoming {
     fn from(event: Event) -> Self {
-        Self { event: Box::new(event), contents: Vec::new(), reply: None }
+        Self { event: Box::new(event), contents: Vec::new(), reply: None, command: None }
     }
 }
 

@@ -130,9 +130,15 @@ impl Actor {
         let waits_for_people = self.waits_for_people();
         let is_held_up = self.is_held_up();
         let away: Vec<String> = self.outages.providers().into_iter().map(str::to_owned).collect();
-        let waits = self.waits_end().into_iter();
-        let iteration = self.handle(waits.map(Incoming::from).collect(), Vec::new());
-        self.commit(iteration).await?;
+        let mut ends_of_waits = self.waits_end().into_iter().map(Incoming::from).collect();
+        loop {
+            let iteration = self.handle(ends_of_waits, Vec::new());
+            self.commit(iteration).await?;
+            ends_of_waits = std::mem::take(&mut self.work.undecided);
+            if ends_of_waits.is_empty() {
+                break;
+            }
+        }
         let status = match idle_status(&self.run) {
             _ if waits_for_people => STATUS_WAITING.to_owned(),
             Some(status) => status.to_owned(),

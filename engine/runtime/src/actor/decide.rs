@@ -10,8 +10,8 @@ use futures_util::StreamExt;
 use super::{Actor, Iteration, MESSAGES_PER_COMMIT};
 use crate::handle::{Incoming, Message};
 
-/// Number of entries after which no further event is decided in the same commit. So the entries in memory are bounded, apart from
-/// those of one event. Smaller commits would write more: each changes as many pages of a store's index as it has tasks.
+/// Number of entries after which no further event is decided in the same commit. This bounds the entries in memory, except those of
+/// a single event. With smaller commits a store would write more.
 const ENTRIES_PER_COMMIT: usize = 16_384;
 
 impl Actor {
@@ -21,17 +21,15 @@ impl Actor {
     /// turn of them costs one commit. The code of functions proceeds in the same iteration, too, with what is decided about its
     /// calls: it has no effect outside the run either. If the commit fails, nothing of all this remains.
     ///
-    /// Many decisions at once are several iterations, so that no commit is large: an event with many children has many entries.
-    pub(super) fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Iteration {
+    /// When a commit is full, the events that remain are kept for the next iteration. `consumed` are commands that could not be read.
+    pub(super) fn handle(&mut self, mut incoming: VecDeque<Incoming>, consumed: Vec<u64>) -> Iteration {
         let mut iteration = Iteration { consumed, ..Iteration::default() };
-        let mut incoming = VecDeque::from(incoming);
         loop {
             self.last = self.shared.clock.now().max(self.last);
             while let Some(next) = incoming.pop_front() {
                 self.decide(next, &mut iteration, &mut incoming);
-                // Events of the inbox are decided in the batch that takes them out of it.
-                if iteration.entries.len() >= ENTRIES_PER_COMMIT && iteration.consumed.is_empty() {
-                    incoming.drain(..).rev().for_each(|rest| self.work.arrived.push_front(Message::Event(rest)));
+                if iteration.entries.len() >= ENTRIES_PER_COMMIT && self.run.ended().is_none() {
+                    self.work.undecided.append(&mut incoming);
                 }
             }
             if self.work.stopping || iteration.entries.len() >= MESSAGES_PER_COMMIT || !self.advance_code(&mut incoming) {
@@ -42,7 +40,8 @@ impl Actor {
 
     /// Lets the core handle an event, and puts the results of calls that are done at once first in `incoming`.
     fn decide(&mut self, next: Incoming, iteration: &mut Iteration, incoming: &mut VecDeque<Incoming>) {
-        let Incoming { event, contents, reply } = next;
+        let Incoming { event, contents, reply, command } = next;
+        iteration.consumed.extend(command);
         let mut early = Vec::new();
         // Code gets no result before its calls are decided. What it learns of the decision is not visible to others.
         let replies_at_once = matches!(*event, Event::CallMade { .. });

@@ -1,5 +1,6 @@
 //! Gather: turns all sources of events into one list, without deciding anything.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use baton_store::StoreError;
@@ -15,8 +16,11 @@ use crate::handle::{Incoming, Message, OpenQuestion};
 const INBOX_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Actor {
-    /// Waits until something happened, then takes all of it.
-    pub(super) async fn gather(&mut self) -> Result<(Vec<Incoming>, Vec<u64>), StoreError> {
+    /// Waits until something happened, then takes all of it: the events, and the numbers of commands that cannot be read.
+    pub(super) async fn gather(&mut self) -> Result<(VecDeque<Incoming>, Vec<u64>), StoreError> {
+        if !self.work.undecided.is_empty() {
+            return Ok((std::mem::take(&mut self.work.undecided), Vec::new()));
+        }
         let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
         self.repeat_commands().await;
         let next = [wake, self.outages.next_wake(), self.sending.next()].into_iter().flatten().min();
@@ -54,7 +58,7 @@ impl Actor {
             self.commands.notifications.mark_unchanged();
             self.commands.waiting = true;
         }
-        let mut incoming = Vec::with_capacity(messages.len());
+        let mut incoming = VecDeque::with_capacity(messages.len());
         for (position, message) in messages.into_iter().enumerate() {
             self.take(message, position < done_at_once, &mut incoming);
         }
@@ -63,24 +67,24 @@ impl Actor {
         self.work.to_ask.extend(due);
         if let Some(wake) = wake.filter(|wake| *wake <= self.shared.clock.now()) {
             self.work.woken_for = Some(wake);
-            incoming.push(Event::TimePassed.into());
+            incoming.push_back(Event::TimePassed.into());
         }
         Ok((incoming, consumed))
     }
 
     /// Takes a message, and appends the events in it to `incoming`. Work that was `done_at_once` is not counted as running.
-    pub(super) fn take(&mut self, message: Message, done_at_once: bool, incoming: &mut impl Extend<Incoming>) {
+    pub(super) fn take(&mut self, message: Message, done_at_once: bool, incoming: &mut VecDeque<Incoming>) {
         match message {
-            Message::Event(Incoming { event, contents, reply }) => {
+            Message::Event(event) => {
                 if !done_at_once {
-                    self.work.note_done(&event);
+                    self.work.note_done(&event.event);
                 }
-                if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &*event {
+                if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &*event.event {
                     self.work.forget_call(call);
                 }
-                let before = if let Event::ModelAnswered { task, .. } = &*event { self.answered(task) } else { None };
+                let before = if let Event::ModelAnswered { task, .. } = &*event.event { self.answered(task) } else { None };
                 incoming.extend(before.map(Incoming::from));
-                incoming.extend([Incoming { event, contents, reply }]);
+                incoming.push_back(event);
             }
             Message::Unanswered(unanswered) => {
                 if !done_at_once {
@@ -109,36 +113,35 @@ impl Actor {
         }
     }
 
-    /// Takes the commands that other processes put into the inbox.
-    async fn take_commands(&mut self, incoming: &mut Vec<Incoming>) -> Result<Vec<u64>, StoreError> {
-        let mut consumed = Vec::new();
+    /// Takes the commands that other processes put into the inbox. Returns the numbers of those that cannot be read.
+    async fn take_commands(&mut self, incoming: &mut VecDeque<Incoming>) -> Result<Vec<u64>, StoreError> {
+        let mut unreadable = Vec::new();
         for (number, event) in std::mem::take(&mut self.commands.early) {
-            self.take_command(number, event, incoming, &mut consumed);
+            self.take_command(number, event, incoming);
         }
         if !std::mem::take(&mut self.commands.waiting) && self.commands.looked.elapsed() < INBOX_INTERVAL {
-            return Ok(consumed);
+            return Ok(unreadable);
         }
         self.commands.looked = Instant::now();
         for (number, text) in self.shared.store.take_commands(&self.id, self.commands.taken).await? {
             self.commands.taken = number;
             match serde_json::from_str::<Command>(text.text()) {
-                Ok(command) => self.take_command(number, command.into(), incoming, &mut consumed),
+                Ok(command) => self.take_command(number, command.into(), incoming),
                 Err(error) => {
-                    consumed.push(number);
+                    unreadable.push(number);
                     tracing::warn!(run = %self.id, number, %error, "a command in the inbox cannot be read");
                 }
             }
         }
-        Ok(consumed)
+        Ok(unreadable)
     }
 
     /// Takes the command `number`. A delivery for a call whose code is still running is kept for later.
-    fn take_command(&mut self, number: u64, event: Event, incoming: &mut Vec<Incoming>, consumed: &mut Vec<u64>) {
+    fn take_command(&mut self, number: u64, event: Event, incoming: &mut VecDeque<Incoming>) {
         if self.is_early(&event) {
             return self.commands.early.push((number, event));
         }
-        consumed.push(number);
-        incoming.push(event.into());
+        incoming.push_back(Incoming { command: Some(number), ..event.into() });
     }
 
     fn is_early(&self, event: &Event) -> bool {

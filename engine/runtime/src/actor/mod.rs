@@ -172,7 +172,8 @@ impl Actor {
                 return self.ended(end.clone(), result).await;
             }
             self.count_idle();
-            if self.work.stopping && !self.has_unrepeatable_work() {
+            // What was taken is decided before the run is released: it would be lost, and its work is not in progress any more.
+            if self.work.stopping && self.work.undecided.is_empty() && !self.has_unrepeatable_work() {
                 self.release().await?;
                 return Ok(RunOutcome::Stopped);
             }

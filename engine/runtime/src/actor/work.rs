@@ -51,6 +51,8 @@ pub(crate) struct Work {
     pub(crate) code: FuturesUnordered<BoxFuture<'static, Option<Message>>>,
     /// Messages of work that was done at once, in order.
     pub(crate) arrived: VecDeque<Message>,
+    /// Events for which the last commit had no room, in order. They come before everything else.
+    pub(crate) undecided: VecDeque<Incoming>,
     /// Events that the run takes over from its original, by their places there, with their tasks.
     taken: BTreeMap<u64, (TaskId, Event)>,
     /// The place of the newest event that was taken over.
@@ -159,9 +161,9 @@ impl Work {
         self.callers.values().all(|calling| calling.calls.is_idle())
     }
 
-    /// Whether no message waits to be handled.
+    /// Whether no message and no event waits to be handled.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.arrived.is_empty() && self.taken.is_empty()
+        self.undecided.is_empty() && self.arrived.is_empty() && self.taken.is_empty()
     }
 
     /// Removes `call` from the records of running calls: it has ended, or is suspended.
