@@ -101,7 +101,7 @@ impl Execution {
     /// Runs the call; `None` if it was stopped before it returned. Fails if the run must end, even if the tool would
     /// continue.
     ///
-    /// Boxed, since a future has room for each of its arguments more than once.
+    /// Boxed, because the future of an async function keeps several copies of what it is given by value.
     pub(crate) async fn run(self: Box<Self>) -> Option<Result<CallEnd, ModelError>> {
         let (stopped, run_error) = (self.stopped.clone(), Arc::default());
         tokio::select! {
@@ -293,15 +293,15 @@ async fn in_time<T>(
     tokio::select! {
         biased;
         done = work => Ok(done),
-        () = time_over(began, limit, inner) => Err(format!("the call took longer than {} s", limit.as_secs_f64())),
-        silent = silence(signs, inner) => Err(format!("the call reported no progress for {} s", silent.as_secs_f64())),
+        () = limit_passed(began, limit, inner) => Err(format!("the call took longer than {} s", limit.as_secs_f64())),
+        limit = no_sign_of_life(signs, inner) => Err(format!("the call reported no progress for {} s", limit.as_secs_f64())),
     }
 }
 
-/// Waits until the call that `began` then has taken longer than `limit`.
-async fn time_over(began: tokio::time::Instant, limit: Duration, inner: Option<&InnerCalls>) {
+/// Waits until a call has worked for longer than `limit` since it `began`. The time in which its code waited for calls does not count.
+async fn limit_passed(began: tokio::time::Instant, limit: Duration, inner: Option<&InnerCalls>) {
     loop {
-        let (waited, is_waiting) = waited(inner);
+        let (waited, is_waiting) = time_in_calls(inner);
         let left = limit.saturating_sub(began.elapsed().saturating_sub(waited));
         if left.is_zero() && !is_waiting {
             return;
@@ -311,22 +311,22 @@ async fn time_over(began: tokio::time::Instant, limit: Duration, inner: Option<&
     }
 }
 
-/// Waits until the call has shown no sign of life for as long as it may. Returns that time.
-async fn silence(signs: Option<&SignsOfLife>, inner: Option<&InnerCalls>) -> Duration {
+/// Waits until the time limit between two signs of life has passed. Returns the limit.
+async fn no_sign_of_life(signs: Option<&SignsOfLife>, inner: Option<&InnerCalls>) -> Duration {
     let Some(signs) = signs else { return std::future::pending().await };
     // It may have waited for a thread until now.
     signs.show();
     loop {
         signs.missing().await;
-        if !waited(inner).1 {
+        if !time_in_calls(inner).1 {
             return signs.limit;
         }
         signs.show();
     }
 }
 
-/// Returns how long the code has waited for its `inner` calls, and whether it does now.
-fn waited(inner: Option<&InnerCalls>) -> (Duration, bool) {
+/// Returns the time that the code has waited for the calls that it made, and whether it is waiting now.
+fn time_in_calls(inner: Option<&InnerCalls>) -> (Duration, bool) {
     inner.map_or((Duration::ZERO, false), InnerCalls::waited)
 }
 

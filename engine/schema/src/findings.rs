@@ -94,7 +94,7 @@ impl Program {
         }
         let mut report = Report { walk, most, pointer: String::new(), findings: Vec::new() };
         report.explain(self.root, value, 0);
-        // A value that is refused has a finding, also if no rule explains it.
+        // A refused value has at least one finding.
         if report.findings.is_empty() {
             let broken = report.walk.stop.take().map_or(Broken::NotAllowed, stopped);
             report.add(value, broken);

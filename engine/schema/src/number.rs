@@ -25,7 +25,7 @@ fn whole(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Returns the number as a float. It is not the negative zero, which equals 0 in JSON Schema and not in a total order.
+/// Returns the number as a float. The negative zero becomes 0, since the two are equal in JSON Schema.
 fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or_default() + 0.0
 }

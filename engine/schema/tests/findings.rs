@@ -247,7 +247,7 @@ fn a_program_does_not_accept_a_value_that_is_nested_too_deeply_to_judge() {
     let mut definitions: Map<String, Value> =
         (0..450).map(|link| (format!("d{link}"), json!({"allOf": [{"$ref": format!("#/$defs/d{}", link + 1)}]}))).collect();
     definitions.insert("d450".to_owned(), json!({"items": {"$ref": "#/$defs/d0"}}));
-    // Not to have a form is no reason to accept a value whose form is unknown.
+    // The verdict on the inner schema is unknown, so `not` must not turn it into an acceptance.
     let program = Program::read(&json!({"$defs": definitions, "not": {"$ref": "#/$defs/d0"}})).expect("it is a schema");
     let nested = (0..120).fold(json!(1), |inner, _| json!([inner]));
     assert!(!program.accepts(&nested));

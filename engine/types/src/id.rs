@@ -167,7 +167,7 @@ impl TaskId {
     /// Returns the id of the call at `position` (from 1) of this task's turn `turn` (from 1).
     pub fn call(&self, turn: u32, position: u32) -> CallId {
         let mut id = String::with_capacity(self.0.len() + CALL_SUFFIX_BYTES);
-        write!(id, "{self}/{turn}.{position}").expect("a text takes all that is written to it");
+        write!(id, "{self}/{turn}.{position}").expect("writing to a string does not fail");
         CallId::new(id)
     }
 

@@ -12,7 +12,7 @@ use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 
 /// When the failing commit fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,14 @@ pub(crate) struct FailingStore {
     failing: Failing,
     /// The last entry of every commit that took hold, in order.
     commits: Mutex<Vec<u64>>,
+    /// Every commit has to get it.
+    lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl FailingStore {
     /// Returns a store whose commit number `commits + 1` fails, and every later one unless the store is only full.
     pub(crate) fn new(inner: Arc<dyn Store>, commits: i64, failing: Failing) -> Self {
-        Self { inner, left: AtomicI64::new(commits), failing, commits: Mutex::default() }
+        Self { inner, left: AtomicI64::new(commits), failing, commits: Mutex::default(), lock: Arc::default() }
     }
 
     /// Returns a store that never fails, to observe its commits.
@@ -50,8 +52,14 @@ impl FailingStore {
         self.commits.lock().unwrap().partition_point(|last| *last < seq)
     }
 
+    /// Makes commits wait until the guard is dropped. None may be in progress.
+    pub(crate) fn hold_commits(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.lock).try_lock_owned().expect("no commit is in progress")
+    }
+
     /// Lets `commit` take place, or not, or take place and look as if it had not.
     async fn commit(&self, last: u64, commit: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
+        let _lock = self.lock.lock().await;
         let left = self.left.fetch_sub(1, Ordering::SeqCst);
         let is_full = self.failing == Failing::Full;
         if left > 0 || (left == 0 && self.failing == Failing::After) || (left < 0 && is_full) {

@@ -204,7 +204,7 @@ impl Job {
         asked.into_iter().find(|asked| self.invocation(asked) == Some(Invocation::Universal))
     }
 
-    /// Returns the provider of the model called `name`; a model of the program itself is its own.
+    /// Returns the provider of the model called `name`. A model of the program itself has no provider: its name is returned.
     pub fn provider_of<'j>(&'j self, name: &'j str) -> &'j str {
         match self.models.get(name) {
             Some(ModelSpec::Provided(provided)) => &provided.provider,
