@@ -111,9 +111,13 @@ struct Report<'w> {
 }
 
 impl<'w> Report<'w> {
-    /// Adds a finding, unless the walk has stopped: its verdicts are without meaning then.
+    /// Whether no further finding is reported. Once the walk has stopped, its verdicts are without meaning.
+    fn is_complete(&self) -> bool {
+        self.findings.len() >= self.most || self.walk.stop.is_some()
+    }
+
     fn add(&mut self, value: &'w Value, broken: Broken<'w>) {
-        if self.findings.len() < self.most && self.walk.stop.is_none() {
+        if !self.is_complete() {
             self.findings.push(Finding { pointer: self.pointer.clone(), value, broken });
         }
     }
@@ -130,7 +134,7 @@ impl<'w> Report<'w> {
 
     /// Reports what is wrong with `value`, which may meet `node`.
     fn explain(&mut self, node: NodeId, value: &'w Value, scope: u32) {
-        if self.findings.len() >= self.most || self.walk.stop.is_some() {
+        if self.is_complete() {
             return;
         }
         let scope = self.walk.enter(node, scope);

@@ -252,7 +252,7 @@ impl<'d> Normalizer<'d> {
         match value {
             Value::String(name) if is_type_name(name) => Some(value.clone()),
             Value::String(name) => match meant(name) {
-                Some(meant) if !name.eq_ignore_ascii_case("any") => {
+                Some(meant) => {
                     self.change(at, format!("type {name:?} became {meant:?}"));
                     Some(Value::from(meant))
                 }
@@ -345,6 +345,10 @@ impl<'d> Normalizer<'d> {
 /// Makes the references within `schema` lead to the same places after it has become the property `value` of another schema.
 fn lower_references(schema: &mut Value) {
     let Value::Object(keywords) = schema else { return };
+    // References below are relative to it.
+    if keywords.contains_key("$id") {
+        return;
+    }
     for (keyword, value) in keywords {
         match (keyword.as_str(), value) {
             ("$ref", Value::String(target)) if *target == "#" || target.starts_with("#/") => {

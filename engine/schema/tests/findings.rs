@@ -49,6 +49,10 @@ fn a_message_names_the_value_and_the_rule_that_it_breaks() {
             " the number of elements of a certain form is 2, which is not allowed",
         ),
         (json!({"not": {"type": "null"}}), json!(null), " null is of a form that is not allowed"),
+        (json!({"items": {"not": {"type": "null"}}}), json!([null]), "/0 null is of a form that is not allowed"),
+        (json!({"allOf": [true, {"minimum": 3}]}), json!(2), " 2 is less than the minimum of 3"),
+        (json!({"if": {"type": "integer"}, "then": {"minimum": 3}}), json!(2), " 2 is less than the minimum of 3"),
+        (json!({"if": {"type": "integer"}, "else": {"type": "null"}}), json!("a"), " \"a\" is not null"),
         (
             json!({"oneOf": [{"minimum": 1}, {"minimum": 2}]}),
             json!(3),

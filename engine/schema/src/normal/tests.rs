@@ -32,6 +32,19 @@ fn an_input_is_always_an_object() {
                 &["/type an input is an object: \"type\": \"object\" was added"],
             ),
             (json!({"type": "string"}), wrapped(json!({"type": "string"})), is_wrapped),
+            (
+                json!({"type": "array", "items": {"$ref": "#named"}, "$defs": {
+                    "a": {"enum": [{"$ref": "#"}]},
+                    "b": {"$anchor": "named", "$ref": "#/$defs/a"},
+                    "c": {"$id": "https://example.com/c", "items": {"$ref": "#"}}
+                }}),
+                wrapped(json!({"type": "array", "items": {"$ref": "#named"}, "$defs": {
+                    "a": {"enum": [{"$ref": "#"}]},
+                    "b": {"$anchor": "named", "$ref": "#/properties/value/$defs/a"},
+                    "c": {"$id": "https://example.com/c", "items": {"$ref": "#"}}
+                }})),
+                is_wrapped,
+            ),
             (json!({"type": ["object", "null"]}), wrapped(json!({"type": ["object", "null"]})), is_wrapped),
             (json!(true), wrapped(json!(true)), is_wrapped),
             (
@@ -129,6 +142,16 @@ fn parts_that_are_no_schemas_become_schemas_or_are_removed() {
                     "/required \"required\": true was removed: this is not a property",
                     "/items/required \"required\": false was removed: this is not a property",
                 ],
+            ),
+            (
+                json!({"$defs": {"a": {"required": true}}}),
+                json!({"$defs": {"a": {}}}),
+                &["/$defs/a/required \"required\": true was removed: this is not a property"],
+            ),
+            (
+                json!({"items": {"type": "object", "properties": {"n": {"type": "integer"}}, "default": {"n": "many"}}}),
+                json!({"items": {"type": "object", "properties": {"n": {"type": "integer"}}}}),
+                &["/items/default removed: the default does not match its schema: \"many\" is not an integer"],
             ),
             (json!({"example": 1}), json!({"examples": [1]}), &["/example \"example\" became \"examples\""]),
             (
