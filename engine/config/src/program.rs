@@ -72,7 +72,7 @@ impl<'s> Loader<'s> {
             Ok(named) => named,
             Err(fault) => {
                 let at = offset(&source.text, fault.line, fault.column);
-                self.faults.push(Fault::of_file(FaultKind::BadProgram, &shown, fault.message).at(&source.text, at..at + 1));
+                self.faults.push(Fault::of_file(FaultKind::BadProgram, &shown, fault.message).at(&source.text, at..at));
                 return None;
             }
         };
