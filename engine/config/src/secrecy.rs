@@ -102,7 +102,15 @@ mod tests {
         for key in ["sk-abcdef", "Ab3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY", "0123456789abcdef0123", "Bearer x"] {
             assert!(looks_like_key(key), "{key}");
         }
-        for name in ["google/gemini-2.0-flash-001", "claude-sonnet-4-5-20250929", "TEAM_OPENROUTER_KEY", "route_to_researcher"] {
+        for name in [
+            "google/gemini-2.0-flash-001",
+            "claude-sonnet-4-5-20250929",
+            "gpt4o",
+            "TEAM_OPENROUTER_KEY",
+            "route_to_researcher",
+            "internationalization",
+            "2025092920250929",
+        ] {
             assert!(!looks_like_key(name), "{name}");
         }
         assert!(is_secret_line(r#"  "api_key": "hush", "a": 1"#) && is_secret_line(r#"{"a": ["sk-1"]}"#));

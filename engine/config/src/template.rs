@@ -196,4 +196,16 @@ mod tests {
         let endless = "{% for a in range(100000) %}{% for b in range(100000) %}x{% endfor %}{% endfor %}";
         assert!(render("test".to_owned(), endless, &json!({})).is_err());
     }
+
+    #[test]
+    fn values_weigh_about_as_much_as_their_json() {
+        for (value, bytes) in [
+            (json!("four"), 4),
+            (json!(["four", 1, true, null]), 4 + 3 * 8),
+            (json!({"name": "four", "list": [{"a": "b"}]}), 4 + 4 + 4 + (1 + 1)),
+            (json!({}), 0),
+        ] {
+            assert_eq!(weight(&value), bytes, "{value}");
+        }
+    }
 }

@@ -41,6 +41,7 @@ fn an_agent_or_a_tool_accepts_results() {
     let by_tool = Accept { by: Acceptor::Tool(ToolId::new("judge")), rounds: 3 };
     assert_eq!(accept(by_command("judge", "judge")), Some(by_tool));
     assert_eq!(accept(sound()), None);
+    by_command("[\"string\", \"object\"]", "\"object\"").load().expect("the result has the type that the callee gives it");
 }
 
 #[test]
@@ -75,6 +76,8 @@ error B0120: the acceptor "leed" is not an agent of the job
     );
     let told = accepted(r#"{ "by": "tool:word_cuont" }"#).faults();
     assert!(told.contains("the acceptor \"word_cuont\" is not a tool of the job") && told.contains("word_count"), "{told}");
+    let told = by_command("\"type\": \"function_tool\"", "\"type\": \"functional_tool\"").faults();
+    assert!(told.contains("cannot be \"functional_tool\"") && told.ends_with("\n1 error"), "a faulty tool is there: {told}");
     let told = accepted(r#"{ "by": "lead" }"#).faults();
     assert!(told.contains("route_to_counter.json:2:"), "{told}");
 }

@@ -142,6 +142,17 @@ fn a_selector_without_a_tool_is_a_fault_with_the_nearest_name() {
     assert!(told.contains("no tool has the category \"texts\"") && told.contains("\"text\""), "{told}");
     assert!(told.contains("no tool has the tag \"word\"") && told.contains("\"words\""), "{told}");
     assert!(told.contains("counter.json:6:"), "{told}");
+    let told = |selector: &str| {
+        let tags = "\"category\": \"text\", \"tags\": [\"wards\"], \"description\"";
+        let files = counters(&format!("[{selector}, \"handoff\"]"));
+        let files = files.edited("tools/note.json", "\"category\": \"text\", \"description\"", tags);
+        files.edited("tools/note.json", "\"category\": \"text\"", "\"category\": \"notes\"").faults()
+    };
+    // The nearest tag is one of the category.
+    for (category, wrong, nearest) in [("text", "wards", "words"), ("notes", "words", "wards")] {
+        let told = told(&format!(r#"{{"category": "{category}", "tag": "{wrong}"}}"#));
+        assert!(told.contains(&format!("did you mean \"{nearest}\"?")), "{told}");
+    }
 }
 
 #[test]
@@ -174,6 +185,15 @@ fn tools_of_background_tasks_have_their_inputs() {
     let steer = r#""description": "Steer", "manages_tasks": "steer""#;
     let told = sound().edited("tools/note.json", "\"description\"", &format!("{steer}, \"title\"")).faults();
     assert!(told.contains("a tool with \"manages_tasks\" needs the input \"task\" of type string, required"), "{told}");
+    let steer = |is_required: &str| {
+        let file = r#"{ "tool_id": "steer", "type": "non_function_tool", "description": "d", "manages_tasks": "steer", "parameters": {
+            "task": { "type": "string", "description": "d", "required": REQUIRED },
+            "message": { "type": "string", "description": "d", "required": true } } }"#;
+        sound().with(Role::Tool, "tools/steer.json", file.replace("REQUIRED", is_required)).told()
+    };
+    assert_eq!(steer("true"), "");
+    let told = steer("false");
+    assert!(told.contains("needs the input \"task\" of type string, required") && told.ends_with("\n1 error"), "{told}");
     let told = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"manages_tasks\": \"list\", \"effect\"").faults();
     assert!(told.contains("\"manages_tasks\" does not apply to a tool of type function_tool"), "{told}");
     let told = sound().edited("tools/note.json", "\"description\"", "\"background\": true, \"description\"").faults();

@@ -1,11 +1,11 @@
 //! Configurations of tools: other settings or another key for the calls that name them.
 
-use baton_config::{Role, Sources};
+use baton_config::{Role, Sources, Unconfigured, load};
 use baton_tool::ToolFunction;
 use baton_types::config::{Configs, Configuration, Origin};
 use serde_json::{Value, json};
 
-use crate::support::{Files, WORD_COUNT, sound};
+use crate::support::{Files, WORD_COUNT, rules, sound};
 
 /// The function of the tool if its input names configurations.
 static NAMING: ToolFunction = ToolFunction { parameters: naming_parameters, ..WORD_COUNT };
@@ -198,4 +198,18 @@ fn a_value_of_a_configuration_is_set_by_its_place() {
     assert_eq!(sources.changes_from(&before), ["configs/fast.json: set"]);
     assert_eq!(files.load_from(&sources).unwrap().agents["counter"].configurations["fast"].settings.value()["most"], 8);
     assert!(sources.set("configs.slow.set.most", json!(8)).unwrap_err().to_string().contains("known: fast"));
+}
+
+#[test]
+fn a_run_that_continues_loads_the_granted_configurations_only() {
+    let continued = |ids: &str| {
+        let files = configured(r#", "set": { "most": 4 }"#).with(Role::Configuration, "configs/broken.json", "{");
+        let files = files.edited("agents/counter.json", "[\"fast\"]", &format!("[{ids}]"));
+        load(&files.sources(), &[&WORD_COUNT], Unconfigured::Allowed, &rules())
+            .map(|configs| configs.agents["counter"].configurations.keys().cloned().collect::<Vec<_>>())
+    };
+    assert_eq!(continued("\"fast\"").expect("the broken one is not read"), ["fast"]);
+    assert_eq!(continued("").expect("nothing is read"), Vec::<String>::new());
+    let told = continued("\"broken\"").expect_err("it is broken").to_string();
+    assert!(told.contains("demo/configs/broken.json:1:") && told.ends_with("\n1 error"), "{told}");
 }

@@ -132,6 +132,23 @@ error B0123: tool "word-count" has the id of another one; - and _ count as the s
 }
 
 #[test]
+fn agents_have_ids_of_their_own_in_the_job_and_in_its_project() {
+    let agent = |id: &str| crate::support::COUNTER.replace("\"counter\"", &format!("\"{id}\""));
+    let told = |role: Role, id: &str, file: &str| {
+        let files = sound().with(Role::Agent, "agents/word_counter.json", agent("word_counter"));
+        files.with(role, file, agent(id)).told()
+    };
+    let same = |id: &str| format!("error B0123: agent \"{id}\" has the id of another one; - and _ count as the same");
+    let twin = told(Role::Agent, "word-counter", "agents/word-counter.json");
+    assert!(twin.contains(&same("word-counter")) && twin.contains("(the other at demo/agents/word_counter.json:2:15)"), "{twin}");
+    let shared = told(Role::SharedAgent, "word-counter", "agents/word-counter.json");
+    assert!(shared.contains(&same("word_counter")) && shared.ends_with("\n1 error"), "{shared}");
+    let again = told(Role::Agent, "word_counter", "agents/again.json");
+    assert!(again.contains(&same("word_counter")) && again.contains("agents/again.json:2:15"), "{again}");
+    assert_eq!(told(Role::SharedAgent, "word_counter", "agents/shared/word_counter.json"), "", "the job's file refines it");
+}
+
+#[test]
 fn a_file_is_named_after_its_id() {
     check(
         sound().with(Role::Tool, "tools/notes.json", NOTE.replace("\"note\"", "\"memo\"")),

@@ -261,3 +261,9 @@ fn a_list_with_a_key_is_not_shown() {
         }
     }
 }
+
+#[test]
+fn an_element_of_a_list_that_may_be_a_key_is_not_shown() {
+    let told = sound().edited("agents/counter.json", "\"note\"", "\"sk-hush\"").faults();
+    assert!(told.contains("agent \"counter\" is granted the unknown tool the value") && !told.contains("hush"), "{told}");
+}

@@ -11,7 +11,9 @@ use baton_types::limits::Limits;
 use baton_types::tool_type::ToolType;
 use serde_json::{Value, json};
 
-use crate::support::{LEAD, WORD_COUNT, rules, sound};
+use crate::support::{Files, LEAD, WORD_COUNT, rules, sound};
+
+const BUILT_IN: &str = "tool-configs/word_count.json";
 
 #[test]
 fn a_sound_job_is_joined_and_its_defaults_are_filled_in() {
@@ -62,6 +64,11 @@ fn a_handoff_of_tasks_shows_the_schema_of_results_and_that_of_questions_does_not
         .replace("#/$defs/count", "#/$defs/count/properties/a")
         .replace("{\"type\": \"integer\"}", r##"{"properties": {"a": {"$ref": "#"}}}"##));
     assert_eq!(handoff(&fixed.agents["lead"].offered), plain);
+    for (dialect, is_shown) in [("2020-12", true), ("2019-09", false)] {
+        let named = format!("\"result_schema\": {{\"$schema\": \"https://json-schema.org/draft/{dialect}/schema\", \"type\"");
+        let offered = handoff(&job(&schema.replace(r#""result_schema": {"type""#, &named)).agents["lead"].offered);
+        assert_eq!(offered, if is_shown { shown.clone() } else { plain.clone() }, "{dialect}");
+    }
     // Anthropic refuses keys with spaces.
     let refused = job(r#""result_schema": {"type": "object", "properties": {"net sales": {"type": "number"}}}, "tools": ["#);
     assert_eq!(handoff(&refused.agents["lead"].offered), plain);
@@ -202,6 +209,55 @@ fn a_pinned_run_goes_on_in_a_program_that_has_learned_new_tools() {
 }
 
 #[test]
+fn a_pinned_run_continues_without_the_functions_of_tools_that_no_agent_needs() {
+    let counter = r#"["word_count", "handoff", "ask_master", "note"]"#;
+    let continued = |grants: &str, files: Files| {
+        let sources = files.edited("agents/counter.json", counter, grants).sources();
+        load(&sources, &[], Unconfigured::Allowed, &rules()).map(|configs| configs.tools.into_keys().collect::<Vec<_>>())
+    };
+    assert_eq!(
+        continued(r#"["handoff"]"#, sound()).unwrap(),
+        ["handoff", "route_to_counter", "route_to_lead"].map(baton_types::id::ToolId::from)
+    );
+    for grant in [r#""word_count""#, r#"{ "tool": "word_count" }"#, r#"{ "category": "text" }"#, r#"{ "tag": "words" }"#] {
+        let files = sound().edited(BUILT_IN, "\"effect\"", r#""category": "text", "tags": ["words"], "effect""#);
+        let told = continued(&format!("[{grant}, \"handoff\"]"), files).unwrap_err().to_string();
+        assert!(told.contains("\"word_count\" has no function") && told.ends_with("\n1 error"), "{grant}: {told}");
+    }
+}
+
+#[test]
+fn a_pinned_run_keeps_the_tools_that_its_tools_call() {
+    let command = |id: &str, called: &str| {
+        let file = format!(
+            r#"{{ "tool_id": "{id}", "type": "function_tool", "description": "d", "effect": "pure", "calls": ["{called}"],
+                "input_schema": {{ "type": "object" }}, "exec": {{ "command": ["true"] }} }}"#
+        );
+        (Role::Tool, format!("tools/{id}.json"), file)
+    };
+    let accepting = r#"{ "tool_id": "route_to_counter", "accept": { "by": "tool:judge" } }"#;
+    let accepting = (Role::Tool, "tools/route_to_counter.json".to_owned(), accepting.to_owned());
+    // Only the judge calls the note, and only the other tool leads to the judge.
+    for (granted, (role, path, file)) in [(r#", "errand"]"#, command("errand", "judge")), ("]", accepting)] {
+        let (_, judge, text) = command("judge", "note");
+        let files = sound().with(Role::Tool, &judge, text).with(role, &path, file);
+        let sources = files.edited("agents/counter.json", ", \"note\"]", granted).sources();
+        let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &rules()).unwrap();
+        assert!(configs.tools.contains_key("judge") && configs.tools.contains_key("note"), "{:?}", configs.tools.keys());
+    }
+}
+
+#[test]
+fn a_pinned_run_keeps_the_tool_that_describes_others() {
+    let read = r#"{ "tool_id": "read_tools", "type": "non_function_tool", "description": "d", "describes_tools": true,
+        "parameters": { "tools": { "type": "array", "items": { "type": "string" }, "description": "d", "required": true } } }"#;
+    let files = sound().with(Role::BuiltinTool, "tool-configs/read_tools.json", read);
+    let files = files.edited("agents/counter.json", "\"agent_id\"", "\"catalog\": \"discover\", \"agent_id\"");
+    let configs = load(&files.sources(), &[&WORD_COUNT], Unconfigured::Allowed, &rules()).unwrap();
+    assert!(configs.agents["counter"].tools.contains_key("read_tools"));
+}
+
+#[test]
 fn a_pinned_run_goes_on_with_a_tool_that_waits_for_approval() {
     let grant = r#"{ "tool": "word_count", "approval": "person" }, "#;
     let sources = sound().edited("agents/counter.json", "\"word_count\", ", grant).sources();
@@ -215,6 +271,9 @@ fn tools_load_without_a_job() {
     sources.add(Role::BuiltinTool, "tool-configs/word_count.json", crate::support::WORD_COUNT_CONFIG);
     let tools = load_tools(&sources, &[&WORD_COUNT], Unconfigured::Refused).unwrap();
     assert_eq!(tools.len(), 1);
+    let without_function = |unconfigured| load_tools(&sources, &[], unconfigured).map(|tools| tools.len());
+    assert_eq!(without_function(Unconfigured::Reading), Ok(1));
+    assert!(without_function(Unconfigured::Refused).unwrap_err().to_string().contains("has no function"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod acceptance;
 mod agents;
 mod broken_json;
+mod catalogs;
 mod configurations;
 mod conformance;
 mod edits;
@@ -22,5 +23,6 @@ mod services;
 mod settings;
 mod shared;
 mod signatures;
+mod sources;
 mod support;
 mod tools;

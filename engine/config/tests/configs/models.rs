@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_config::{PriceTable, Role, Unconfigured, load, prices};
+use baton_config::{PriceTable, Role, Sources, Unconfigured, load, load_embeddings, prices};
 use baton_types::config::{Catalog, ModelSpec, Origin, ProvidedModel, RUN_SCRIPT};
 use baton_types::model::Invocation;
 use baton_types::money::Money;
@@ -425,4 +425,20 @@ fn the_persons_embeddings_count_and_a_name_is_one_of_the_same_file() {
         shown.contains("the provider \"acme\" has no models for embeddings") && shown.contains("models.json:1:26"),
         "{shown}"
     );
+}
+
+#[test]
+fn embeddings_and_providers_load_without_a_job() {
+    let of_person = r#"{"embeddings": {"model": "acme:e"}, "providers": {"acme": {"base_url": "https://acme.example"}}}"#;
+    let mut sources = Sources::default();
+    sources.add_from(Origin::Person, Role::UserModels, "/home/me/models.json", of_person);
+    let (embeddings, providers) = load_embeddings(&sources, &rules()).expect("it is sound");
+    assert_eq!(embeddings.expect("a model is named").name(), "acme:e");
+    let providers: Vec<_> = providers.iter().map(|(name, settings)| (name.as_str(), settings.base_url.as_deref())).collect();
+    assert_eq!(providers, [("acme", Some("https://acme.example"))]);
+    let (embeddings, providers) = load_embeddings(&Sources::default(), &rules()).expect("no file has a fault");
+    assert!(embeddings.is_none() && providers.is_empty());
+    sources.add(Role::Models, "models.json", r#"{"models": {"a": {"model": "acme:a", "settings": {"messages": 1}}}}"#);
+    let told = load_embeddings(&sources, &rules()).expect_err("the engine sets the messages").to_string();
+    assert!(told.contains("models.json:1:51") && told.contains("\"messages\" is not a setting"), "{told}");
 }

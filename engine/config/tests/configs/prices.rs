@@ -1,7 +1,7 @@
 //! Prices: where they come from, and (fault 9) limits of money that cannot be kept without one.
 
 use baton_config::{PriceTable, Role, check_money, prices};
-use baton_types::config::Configs;
+use baton_types::config::{Configs, PERSON_MODEL};
 use baton_types::limits::Limits;
 use baton_types::money::{Money, Price};
 
@@ -143,6 +143,12 @@ fn what_a_job_says_of_its_model_wins_and_a_script_is_free() {
     assert_eq!(prices.get("scripted"), Some(&said), "whoever answers under that name");
     let free = baton_config::prices(&sound().load().expect("the job is sound"), None, |_| false, PriceTable::embedded);
     assert_eq!(free.get("scripted"), Some(&Price::scripted()));
+    for (brings, price) in [(true, Some(Price::person())), (false, None)] {
+        let prices = baton_config::prices(&configs, Some(PERSON_MODEL), |_| brings, PriceTable::embedded);
+        assert_eq!(prices.get(PERSON_MODEL), price.as_ref(), "a person who answers costs nothing");
+    }
+    let other = baton_config::prices(&configs, Some("brought"), |_| true, PriceTable::embedded);
+    assert!(other.is_empty(), "another model of the program has no price");
 }
 
 #[test]
@@ -158,14 +164,21 @@ fn a_model_of_a_program_does_not_cost_what_the_provider_does_whose_name_it_answe
 #[test]
 fn a_price_that_a_config_says_leaves_the_window_that_the_table_tells() {
     let table = r#"{"version": "2026-01-31", "prices": [
-  {"models": ["acme:m", "acme:n"], "input": 1, "output": 2, "context_tokens": 9000, "source": "https://example.com", "as_of": "2026-01-31"}
+  {"models": ["acme:m", "acme:n"], "input": 1, "output": 2, "context_tokens": 9000, "output_tokens": 700, "source": "https://example.com", "as_of": "2026-01-31"}
 ]}"#;
     let table = PriceTable::load("prices.json", table.as_bytes()).expect("it is sound");
-    let models = r#"{"models": {"fast": {"model": "acme:m", "price": {"input": 3, "output": 4}}, "slow": {"model": "acme:n"}}}"#;
+    let models = r#"{"models": {"fast": {"model": "acme:m", "price": {"input": 3, "output": 4}}, "slow": {"model": "acme:n"},
+        "faster": {"model": "acme:m", "price": {"input": 5, "output": 6}}}}"#;
     let configs = sound().with(Role::UserModels, "models.json", models).load().expect("the job is sound");
     let prices = prices(&configs, None, |_| false, || &table);
-    assert_eq!((prices["fast"].output, prices["fast"].context_tokens), (Money::from_usd(4e-6), Some(9_000)));
-    assert_eq!((prices["slow"].output, prices["slow"].context_tokens), (Money::from_usd(2e-6), Some(9_000)));
+    for (name, output) in [("fast", 4e-6), ("slow", 2e-6), ("faster", 6e-6)] {
+        let price = &prices[name];
+        assert_eq!(
+            (price.output, price.context_tokens, price.output_tokens),
+            (Money::from_usd(output), Some(9_000), Some(700)),
+            "{name}"
+        );
+    }
 }
 
 #[test]

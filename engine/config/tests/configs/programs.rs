@@ -1,13 +1,14 @@
 //! Agents that are programs.
 
-use baton_config::Role;
+use baton_config::{PriceTable, Role, Unconfigured, load, prices};
 use baton_tool::{BoxFuture, ToolContext, ToolError, ToolFunction};
 use baton_types::config::{OnText, PROGRAM_MODEL};
 use baton_types::id::ToolId;
 use baton_types::json::Json;
+use baton_types::money::Price;
 use serde_json::{Value, json};
 
-use crate::support::{Files, WORD_COUNT, check, sound};
+use crate::support::{Files, WORD_COUNT, check, rules, sound};
 
 fn unused<'a>(_: &'a ToolContext, _: &'a Json) -> BoxFuture<'a, Result<Json, ToolError>> {
     Box::pin(async { Ok(Json::null()) })
@@ -76,6 +77,8 @@ fn an_agent_may_be_a_program() {
     assert_eq!((agent.model.as_str(), agent.on_text), (PROGRAM_MODEL, OnText::Remind));
     assert_eq!(agent.tools.keys().map(ToolId::as_str).collect::<Vec<_>>(), ["perform", "word_count"]);
     assert!(configs.agents["lead"].program.is_none() && !configs.agents["lead"].tools.contains_key("perform"));
+    let prices = prices(&configs, Some("acme:m"), |_| true, PriceTable::embedded);
+    assert_eq!(prices.get(PROGRAM_MODEL), Some(&Price::scripted()), "a program is free, whatever model the others have");
     let other = counting("call('word_count', text='c')").load().expect("it is sound");
     assert_ne!(other.agents["counter"].settings, agent.settings, "requests of another program are other requests");
 }
@@ -157,4 +160,17 @@ fn a_program_accepts_no_results() {
     let told = counting("1").with(Role::Tool, "tools/route_to_lead.json", file).faults();
     assert!(told.contains("the agent \"counter\" is a program, which answers no questions"), "{told}");
     assert!(told.contains("route_to_lead.json:2:21"), "{told}");
+}
+
+#[test]
+fn the_tool_that_runs_programs_is_kept_for_a_run_with_a_program_only() {
+    let pinned = |files: Files, functions: &[&'static ToolFunction]| {
+        load(&files.sources(), functions, Unconfigured::Allowed, &rules()).map(|configs| configs.tools.contains_key("perform"))
+    };
+    // No agent is granted the tool, which has no function either.
+    let idle = r#"{ "tool_id": "idle", "type": "function_tool", "description": "d", "input_schema": { "type": "object" } }"#;
+    let files = || counting("call('word_count', text='a b')").with(Role::BuiltinTool, "tool-configs/idle.json", idle);
+    assert_eq!(pinned(files(), &[&WORD_COUNT, &PERFORM]), Ok(true));
+    let without_program = files().with(Role::Agent, "agents/counter.json", crate::support::COUNTER);
+    assert_eq!(pinned(without_program, &[&WORD_COUNT]), Ok(false), "its function may be absent");
 }

@@ -65,6 +65,9 @@ fn models_see_no_fixed_value_no_variable_and_no_required_default() {
     );
     assert!(tool.input.check(&json!({"q": "a", "limit": 5, "region": "eu"})).is_ok());
     assert!(tool.input.check(&json!({"q": "a", "limit": 5})).is_err(), "the effective input is complete");
+    assert_eq!(tool.arguments.parameters.value(), search()["input_schema"], "the schema of all parameters is kept");
+    let none = loaded(json!({"args": {}, "envs": null}));
+    assert_eq!((none.arguments.parameters.value(), none.input.json().value()), (Value::Null, search()["input_schema"].clone()));
     let all = loaded(json!({"args": {"fixed": {"q": "a", "limit": 1, "region": "eu"}}}));
     assert_eq!(all.definition.input_schema.value(), json!({"type": "object", "properties": {}, "additionalProperties": false}));
 }

@@ -114,6 +114,25 @@ fn an_agent_of_the_project_that_the_job_does_not_use_is_no_agent_of_the_job() {
 }
 
 #[test]
+fn an_agent_of_the_job_needs_no_caller_and_one_of_the_project_a_chain_of_them() {
+    let without_route = sound().edited("agents/lead.json", "\"route_to_counter\", ", "");
+    assert!(without_route.load().unwrap().agents.contains_key("counter"));
+    let routing = ANALYST.replace("\"handoff\"", "\"handoff\", \"route_to_second\"");
+    let second = ANALYST.replace("\"agent_id\": \"analyst\"", "\"agent_id\": \"second\"");
+    let chain = [
+        (Role::SharedAgent, "agents/analyst.json", routing.as_str()),
+        (Role::SharedAgent, "agents/second.json", second.as_str()),
+        SHARED[1],
+        PROMPT,
+    ];
+    let agents = |files: Files| -> Vec<String> {
+        files.load_from(&in_project(&files, &chain)).unwrap().agents.keys().map(ToString::to_string).collect()
+    };
+    assert_eq!(agents(using()), ["analyst", "counter", "lead", "second"]);
+    assert_eq!(agents(sound()), ["counter", "lead"]);
+}
+
+#[test]
 fn a_fault_of_a_shared_file_names_it_even_if_no_agent_uses_it() {
     let files = sound();
     for (shared, expected) in [

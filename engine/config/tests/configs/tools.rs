@@ -94,6 +94,11 @@ fn calls_name_each_tool_once() {
         let told = calls(named).faults();
         assert!(told.contains("error B0123: \"calls\" names") && told.ends_with("\n1 error"), "{told}");
     }
+    let broken = calls("[\"note\"]").edited("tools/note.json", "non_function_tool", "no_function_tool").faults();
+    assert!(
+        broken.contains("cannot be \"no_function_tool\"") && broken.ends_with("\n1 error"),
+        "a faulty tool is there: {broken}"
+    );
     calls("[\"*\", \"note\"]").load().expect("a tool may be named besides those that are granted");
 }
 
@@ -169,4 +174,24 @@ fn an_approval_binds_the_command_that_would_run_and_the_input_it_gets() {
     assert_eq!(distinct.len(), shown.len(), "the person approved what they were shown");
     let executors = [Executor::Function(WORD_COUNT.name()), run_by("wc").executor.clone().expect("a command runs it")];
     assert_eq!(executors.map(|executor| format!("{executor:?}")), ["fn word_count", "exec [\"wc\"] with []"]);
+}
+
+#[test]
+fn a_program_brings_no_tool_with_the_name_of_a_delegation() {
+    let told = |role| {
+        let file = r#"{ "tool_id": "route_to_counter", "title": "Count" }"#;
+        sound().with(role, "x/route_to_counter.json", file).told()
+    };
+    let of_program = told(Role::BuiltinTool);
+    let expected = "error B0122: names with route_to_ belong to agents";
+    assert!(of_program.contains(expected) && of_program.ends_with("\n1 error"), "{of_program}");
+    assert_eq!(told(Role::Tool), "", "a job refines the tool");
+}
+
+#[test]
+fn a_refinement_may_declare_settings_where_the_refined_config_has_none() {
+    let settings =
+        r#"{ "tool_id": "word_count", "settings": { "most": { "type": "integer", "description": "d", "default": 3 } } }"#;
+    let configs = sound().with(Role::Tool, "tools/word_count.json", settings).load().expect("nothing is changed");
+    assert_eq!(configs.tools["word_count"].settings.value(), json!({"most": 3}));
 }
