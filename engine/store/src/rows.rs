@@ -11,6 +11,7 @@ use baton_types::entry::{Entry, Recorded};
 use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::time::Timestamp;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use crate::{Batch, StoreError};
 
@@ -71,8 +72,19 @@ pub(crate) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
 
 /// Returns the key under which rows with entries of `task` are filed. Two tasks may share a key, so readers compare
 /// the entries too.
+///
+/// Neighbours in the task graph have neighbouring keys, so what a commit writes for many of them is on few pages. The key has, from
+/// its highest bit: 1, the turn (5 bits) and position (18 bits) of the call below the root, those of the next one (6 and 18 bits), and 16
+/// bits of a hash of the whole id. The first bit keeps it apart from [`WHOLE_RUN`] and [`HEADS`].
 pub(crate) fn task_key(task: &TaskId) -> i64 {
-    first_eight(ContentHash::of(task.as_str().as_bytes()))
+    let mut calls = task.as_str().split('/').skip(1).map(|call| {
+        let (turn, position) = call.split_once('.')?;
+        Some(turn.parse::<u64>().ok()? << 18 | position.parse::<u64>().ok()? & 0x3_ffff)
+    });
+    let mut call = || calls.next().flatten().unwrap_or_default() & 0xff_ffff;
+    let (first, second) = (call(), call());
+    let [high, low, ..] = *ContentHash::of(task.as_str().as_bytes()).as_bytes();
+    (1 << 63 | first << 40 | second << 16 | u64::from(u16::from_be_bytes([high, low]))) as i64
 }
 
 /// Returns a hash over a row's place and its text. Its first eight bytes are the row's checksum: a row that was changed or moved does
@@ -122,6 +134,30 @@ impl StoredRow<'_> {
         } else {
             Err(self.damaged(run, &format!("the stored entries end before entry {end}")))
         }
+    }
+
+    /// Checks the row, and adds those of its entries to `found` that are of `task` and not after entry `through`.
+    ///
+    /// A row may hold entries of many tasks, so only those that contain the id of the task are read as entries.
+    pub(crate) fn read_task(
+        &self,
+        run: &RunId,
+        task: &TaskId,
+        through: u64,
+        found: &mut Vec<Arc<Recorded>>,
+    ) -> Result<(), StoreError> {
+        self.check(run)?;
+        let entries: Vec<&RawValue> = serde_json::from_str(self.text).map_err(|error| self.damaged(run, &error))?;
+        for (seq, text) in (self.first..=through).zip(entries) {
+            if text.get().contains(task.as_str()) {
+                let (decision, at, entry): (u64, i64, Entry) =
+                    serde_json::from_str(text.get()).map_err(|error| self.damaged(run, &error))?;
+                if entry.task() == Some(task) {
+                    found.push(Arc::new(Recorded { seq, decision, at: Timestamp::from_micros(at), entry }));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that the row is as it was written, and returns its body.
@@ -179,6 +215,39 @@ impl<'de> Visitor<'de> for Entries<'_> {
                 return Ok(seq);
             }
             seq += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_types::id::TaskId;
+
+    use super::*;
+
+    fn key(task: &str) -> i64 {
+        task_key(&TaskId::new(task))
+    }
+
+    #[test]
+    fn tasks_have_their_keys_in_the_order_in_which_a_caller_creates_them() {
+        let children: Vec<String> = (1..=300_u32).map(|position| format!("0/1.{position}")).collect();
+        let tasks = children
+            .iter()
+            .flat_map(|child| [child.clone(), format!("{child}/1.1"), format!("{child}/1.2"), format!("{child}/2.1")]);
+        let keys: Vec<i64> = ["0/1.0".to_owned()].into_iter().chain(tasks).map(|task| key(&task)).collect();
+        assert!(keys.is_sorted_by(|one, next| one < next));
+        assert!(key("0/1.300/2.1") < key("0/2.1"));
+        // The tasks below one of these are near it, and differ by their hashes.
+        let below: Vec<i64> = (1..=9).map(|turn| key(&format!("0/1.7/1.1/{turn}.1")) - (key("0/1.7/1.1") & !0xffff)).collect();
+        assert!(below.iter().all(|key| (0..=0xffff).contains(key)), "{below:?}");
+        assert!(below.iter().any(|key| *key != below[0]));
+    }
+
+    #[test]
+    fn a_task_has_another_key_than_the_rows_of_the_whole_run() {
+        for task in ["0", "1", "0/approval", "0/1.1/retry.2", "0/99.4294967295/99.4294967295", "0/0.0", "x/y.z"] {
+            assert!(key(task) < WHOLE_RUN.min(HEADS), "{task}");
         }
     }
 }

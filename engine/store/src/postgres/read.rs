@@ -181,9 +181,8 @@ pub(super) async fn task_entries(
                     return Err(StoreError::Corrupt { what: format!("run {} lacks entries of task {task}", of.id) });
                 }
                 let row = stored(&row)?;
-                row.read(&of.id, row.first..=through, &mut part)?;
+                row.read_task(&of.id, task, through, &mut part)?;
             }
-            part.retain(|recorded| recorded.entry.task() == Some(task));
             parts.push(part);
         }
         Ok(parts.into_iter().rev().flatten().collect())

@@ -11,16 +11,10 @@ use super::{breadcrumbs, random};
 use crate::StoreError;
 
 /// The version of the tables that this program reads and writes.
-pub(super) const FORMAT_VERSION: u32 = 2;
-
-/// The version whose tables are the same, without the functions.
-const WITHOUT_FUNCTIONS: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 3;
 
 /// The tables, in the order in which they are made, and the functions.
-const TABLES: [&str; 3] = [include_str!("schema.sql"), breadcrumbs::TABLES, FUNCTIONS];
-
-/// The functions that statements call.
-const FUNCTIONS: &str = include_str!("functions.sql");
+const TABLES: [&str; 3] = [include_str!("schema.sql"), breadcrumbs::TABLES, include_str!("functions.sql")];
 
 /// The oldest server that has what the tables need.
 const OLDEST_SERVER: i32 = 130_000;
@@ -28,7 +22,7 @@ const OLDEST_SERVER: i32 = 130_000;
 /// The lock under which tables are made: the first eight bytes of "baton".
 const LOCK: i64 = 0x6261_746f_6e00_0000;
 
-/// Makes the tables if there are none, or what an older version lacks; of several processes, one does it.
+/// Makes the tables if there are none; of several processes, one does it.
 ///
 /// Fails with [`StoreError::NewerFormat`] or [`StoreError::OlderFormat`] if another version of the program made them.
 pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
@@ -37,13 +31,8 @@ pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
     }
     pool.transaction(|transaction| async move {
         transaction.execute_typed("SELECT pg_advisory_xact_lock($1)", values![LOCK]).await?;
-        match version_in(&transaction).await? {
-            None => make(&transaction).await?,
-            Some(WITHOUT_FUNCTIONS) => {
-                transaction.batch_execute(FUNCTIONS).await?;
-                transaction.execute_typed("UPDATE baton.format SET version = $1", values![FORMAT_VERSION as i32]).await?;
-            }
-            Some(_) => {}
+        if version_in(&transaction).await?.is_none() {
+            make(&transaction).await?;
         }
         Ok(())
     })

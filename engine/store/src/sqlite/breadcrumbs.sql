@@ -1,4 +1,4 @@
--- Records that outlive runs. The tables were added with format 10.
+-- Records that outlive runs.
 
 -- A record, by what is searched: `version` is its newest version, `ends` the moment from which it is gone, and `defines` the
 -- schema of which it is the definition.
@@ -66,3 +66,37 @@ CREATE VIRTUAL TABLE breadcrumb_words USING fts5 (
     title, description, tags, context,
     content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
 );
+
+-- Schedules: the moment up to which their ticks are settled, which means published or left out.
+CREATE TABLE breadcrumb_ticks (
+    breadcrumb INTEGER PRIMARY KEY,
+    settled    INTEGER NOT NULL,
+    checksum   INTEGER NOT NULL
+) STRICT;
+
+-- Vectors of newest versions, for searches by meaning: numbers of 32 bits, little-endian. Only vectors of the same `model` and number of
+-- `dimensions` can be compared.
+CREATE TABLE breadcrumb_vectors (
+    breadcrumb INTEGER PRIMARY KEY,
+    version    INTEGER NOT NULL,
+    model      TEXT    NOT NULL,
+    dimensions INTEGER NOT NULL,
+    checksum   INTEGER NOT NULL,
+    vector     BLOB    NOT NULL
+) STRICT;
+
+-- Triggers: versions of records that have to be handled once. `waits` is 1 until a trigger is settled,
+-- `queue` names triggers that are handled one after another, and `run` the run that handles it.
+CREATE TABLE breadcrumb_triggers (
+    trigger  INTEGER PRIMARY KEY,
+    project  TEXT    NOT NULL,
+    waits    INTEGER NOT NULL,
+    queue    TEXT,
+    run      TEXT,
+    body     TEXT    NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX triggers_that_wait ON breadcrumb_triggers (project, trigger) WHERE waits = 1;
+CREATE INDEX triggers_by_queue ON breadcrumb_triggers (queue, trigger) WHERE queue IS NOT NULL;
+CREATE UNIQUE INDEX triggers_by_run ON breadcrumb_triggers (run) WHERE run IS NOT NULL;

@@ -63,10 +63,6 @@ fn send(file: &Transaction<'_>, to: &Sender) -> Result<Verification, StoreError>
     let Totals { secret, commands, .. } = Totals::load(file)?;
     to.send_blocking(Message::Begin { secret, commands: to_sql(commands) })?;
     for table in Table::ALL {
-        if table.name().starts_with("breadcrumb") && !breadcrumbs::has_table(file, table.name())? {
-            // The file has an earlier format.
-            continue;
-        }
         let columns = table.parts().1.len();
         let mut statement = file.prepare(&table.query(rows_of(table)))?;
         let mut rows = statement.query([])?;

@@ -106,7 +106,7 @@ impl SqliteStore {
         let path = path.as_ref();
         check_log(path)?;
         let file = schema::open_for_reading(path)?;
-        if schema::check_format(path, &file)? != 0 {
+        if schema::is_store(path, &file)? {
             return Ok(Self::with(path, None, None));
         }
         // The file is empty: nothing is written to it, and an empty store elsewhere is read in its place.

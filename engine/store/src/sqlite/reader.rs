@@ -215,9 +215,7 @@ pub(super) fn task_entries(
         count_places(file, &run, key, after, task)?;
         let through = through.min(end);
         each_row(file, &run, key, after, through, |row, _| {
-            let before = found.len();
-            row.read(&run.id, row.first..=through, &mut found)?;
-            found.extract_if(before.., |recorded| recorded.entry.task() != Some(task)).for_each(drop);
+            row.read_task(&run.id, task, through, &mut found)?;
             Ok(true)
         })?;
     }

@@ -19,31 +19,13 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
-pub const FORMAT_VERSION: u32 = 13;
-
-/// The first format that is read. A file of an earlier format than [`FORMAT_VERSION`] is read as it is, and gets the tables that it lacks
-/// when it is opened for writing.
-pub(super) const FIRST_FORMAT: u32 = 9;
+pub const FORMAT_VERSION: u32 = 14;
 
 /// The tables of breadcrumbs.
 pub(super) const BREADCRUMB_TABLES: &str = include_str!("breadcrumbs.sql");
 
-/// The table of ticks.
-pub(super) const TICK_TABLES: &str = include_str!("ticks.sql");
-
-/// The table of vectors.
-pub(super) const VECTOR_TABLES: &str = include_str!("vectors.sql");
-
-/// The table of triggers.
-pub(super) const TRIGGER_TABLES: &str = include_str!("triggers.sql");
-
-/// The tables that each format added, from [`FIRST_FORMAT`] on.
-const TABLES: [&str; 5] = [include_str!("schema.sql"), BREADCRUMB_TABLES, TICK_TABLES, VECTOR_TABLES, TRIGGER_TABLES];
-
-/// Returns the tables that `format` has and an earlier one lacks; `before` is 0 for an empty file.
-pub(super) fn tables_since(before: u32, format: u32) -> impl Iterator<Item = &'static str> {
-    (FIRST_FORMAT..).zip(TABLES).filter(move |(added, _)| *added > before && *added <= format).map(|(_, tables)| tables)
-}
+/// All tables.
+pub(super) const TABLES: [&str; 2] = [include_str!("schema.sql"), BREADCRUMB_TABLES];
 
 /// Returns the connection that writes: makes the file if there is none.
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
@@ -53,7 +35,7 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(named)?;
     // Asked first, and of whatever file this is: nothing may be written to one that is not ours.
     distrust_schema(&connection).map_err(named)?;
-    check_format(path, &connection)?;
+    is_store(path, &connection)?;
     switch_to_wal(&connection).map_err(named)?;
     // The log is synced at every commit (and the folder with it, the first time), so what is answered is durable. NORMAL
     // would sync at checkpoints only: nothing would be torn, but the last commits could be missing after a loss of power.
@@ -137,9 +119,9 @@ fn distrust_schema(connection: &Connection) -> rusqlite::Result<()> {
     settings.into_iter().try_for_each(|(setting, value)| connection.set_db_config(setting, value).map(drop))
 }
 
-/// Returns the file's format, or 0 if the file is empty. Refuses files that are no store, unknown formats, and stores
+/// Whether the file is a store; false if it is empty. Refuses files that are no store, other formats, and stores
 /// whose schema differs from the one that this program creates.
-pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
+pub(super) fn is_store(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     // One statement, so that another process cannot make the file ours between two of the questions.
     let question = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
                            NOT EXISTS (SELECT 1 FROM sqlite_schema)";
@@ -148,29 +130,26 @@ pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, 
         (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, format @ FIRST_FORMAT..=FORMAT_VERSION, _) => layout::check(path, connection, format).map(|()| format),
+        (APPLICATION_ID, FORMAT_VERSION, _) => layout::check(path, connection).map(|()| true),
         (APPLICATION_ID, found, _) => Err(StoreError::OlderFormat { path: path.to_owned(), found, known: FORMAT_VERSION }),
-        (0, 0, true) => Ok(0),
+        (0, 0, true) => Ok(false),
         _ => Err(StoreError::NotAStore { path: path.to_owned() }),
     }
 }
 
-/// Makes the tables that a file lacks, in one transaction; of two processes that open such a file, one does it.
+/// Makes the tables of an empty file, in one transaction; of two processes that open such a file, one does it.
 fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
-    if check_format(path, connection)? == FORMAT_VERSION {
+    if is_store(path, connection)? {
         return Ok(());
     }
     let named = |error: rusqlite::Error| named(path, error);
     failpoint::pass("store.lay_out.before");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
-    let format = check_format(path, &transaction)?;
-    if format == FORMAT_VERSION {
+    if is_store(path, &transaction)? {
         return Ok(());
     }
-    tables_since(format, FORMAT_VERSION).try_for_each(|tables| transaction.execute_batch(tables)).map_err(named)?;
-    if format == 0 {
-        Totals::new(&transaction)?.save(&transaction)?;
-    }
+    TABLES.iter().try_for_each(|tables| transaction.execute_batch(tables)).map_err(named)?;
+    Totals::new(&transaction)?.save(&transaction)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
     transaction.commit().map_err(named)?;

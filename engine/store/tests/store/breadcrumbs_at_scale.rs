@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use baton_breadcrumb::BreadcrumbError;
 use baton_store::{Creation, SqliteStore, Store, StoreError, Update};
-use baton_types::breadcrumb::{
-    Breadcrumb, BreadcrumbChange, BreadcrumbQuery, Centre, NewBreadcrumb, RecordVector, Sensitivity, Unembedded, VectorKind,
-    Visibility,
-};
+use baton_types::breadcrumb::{Breadcrumb, BreadcrumbChange, BreadcrumbQuery, NewBreadcrumb, Sensitivity, Visibility};
 use baton_types::id::BreadcrumbId;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -213,55 +210,6 @@ async fn searched_right(store: Arc<dyn Store>, records: usize) {
             assert_eq!(ids, expect(word, tag, is_owner), "{word} {tag:?}");
             assert_eq!(found.total as usize, ids.len());
         }
-    }
-}
-
-/// Takes from a file what the formats after `format` added.
-pub(crate) fn as_format(file: &rusqlite::Connection, format: u32) {
-    let of_10 =
-        ["breadcrumbs", "breadcrumb_versions", "breadcrumb_tags", "breadcrumb_keys", "breadcrumb_totals", "breadcrumb_words"];
-    let added = of_10.map(|table| (10, table)).into_iter().chain([
-        (11, "breadcrumb_ticks"),
-        (12, "breadcrumb_vectors"),
-        (13, "breadcrumb_triggers"),
-    ]);
-    for (_, table) in added.filter(|(added, _)| *added > format) {
-        file.execute(&format!("DROP TABLE {table}"), []).expect("a table that a format added");
-    }
-    file.pragma_update(None, "user_version", format).expect("a pragma");
-}
-
-#[tokio::test]
-async fn a_store_of_an_earlier_format_is_read_as_it_is_and_gets_the_tables_when_it_is_written_to() {
-    for format in [9, 10, 11, 12] {
-        let on_disk = OnDisk::new();
-        let run = crate::support::owned_run(&on_disk.store, "a").await;
-        on_disk.store.append(crate::support::batch(&run, 0, 2)).await.expect("two entries");
-        as_format(&on_disk.stranger(), format);
-        let OnDisk { store, folder } = on_disk;
-        let path = store.path().to_owned();
-        drop(store);
-        let read: Arc<dyn Store> = Arc::new(SqliteStore::open_to_read(&path).expect("an earlier format"));
-        assert_eq!(crate::support::sequence(&*read, &run).await, [1, 2]);
-        assert!(titles(&*read, words("x"), &ann().viewer).await.is_empty());
-        assert!(find(&*read, "r1", &ann().viewer).await.is_none());
-        assert!(read.breadcrumbs().schedules(crate::support::at(1)).await.expect("readable").is_empty());
-        let kind = VectorKind { model: "m".into(), dimensions: 1 };
-        let centre = Centre { kind: kind.clone(), vector: vec![1.0], neighbours: 5 };
-        let (query, viewer) = (words("x"), ann().viewer);
-        assert_eq!(read.breadcrumbs().unembedded(&query, &kind, &viewer, at(1)).await.expect("readable"), Unembedded::default());
-        assert_eq!(read.breadcrumbs().nearest(&query, &centre, &viewer, at(1)).await.expect("readable").total, 0);
-        assert!(SqliteStore::open_to_read(&path).expect("readable").verify().await.expect("readable").findings.is_empty());
-        drop(read);
-        let written: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("the present format from here on"));
-        create(&*written, "r1", new("one", json!({})), &ann()).await.expect("new");
-        assert_eq!(crate::support::sequence(&*written, &run).await, [1, 2]);
-        let missing = written.breadcrumbs().unembedded(&query, &kind, &viewer, at(3_000)).await.expect("readable");
-        let vector = RecordVector { id: missing.texts[0].id.clone(), version: 1, vector: vec![1.0] };
-        written.breadcrumbs().keep_vectors(&kind, vec![vector]).await.expect("the table is there");
-        drop(written);
-        let again = OnDisk { store: SqliteStore::open(&path).expect("the present format"), folder };
-        assert_eq!(find(&again.store, "r1", &ann().viewer).await.map(|record| record.title), Some("one".into()));
     }
 }
 

@@ -13,7 +13,6 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::breadcrumbs::{ann, change, create, creation, new, project, words};
-use crate::breadcrumbs_at_scale::as_format;
 use crate::keeping::{ended, run_with};
 use crate::support::{OnDisk, at, batch, content, entry, memory, new_run, on_postgres, postgres, run_id};
 
@@ -212,25 +211,6 @@ async fn a_damaged_store_is_not_copied() {
     let refused = copy(&disk.store, &target).await.expect_err("it is damaged");
     assert!(matches!(refused, StoreError::Corrupt { .. }), "{refused}");
     assert_eq!(target.verify().await.expect("readable"), baton_store::Verification::default());
-}
-
-#[tokio::test]
-async fn a_store_of_an_earlier_format_is_copied_as_it_is() {
-    for format in [9, 10, 11, 12] {
-        let (disk, folder) = (OnDisk::new(), TempDir::new().expect("a folder"));
-        let run = run_with(&disk.store, "old", Some(5)).await;
-        disk.store.append(Batch { releases: true, ..batch(&run, 3, 0) }).await.expect("released");
-        as_format(&disk.stranger(), format);
-        let path = disk.store.path().to_owned();
-        drop(disk.store);
-        let bytes = || std::fs::read(&path).expect("the file");
-        let (old, before) = (SqliteStore::open_to_read(&path).expect("an earlier format"), bytes());
-        let target = file(&folder, "target.db");
-        copy(&old, &target).await.expect("a copy");
-        assert_eq!(target.entries(&run, 0, 9).await.expect("readable"), old.entries(&run, 0, 9).await.expect("readable"));
-        create(&target, "r1", new("One", json!({})), &ann()).await.expect("the copy has the present format");
-        assert!(bytes() == before, "format {format}: the source changed");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

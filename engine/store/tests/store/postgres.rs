@@ -57,21 +57,6 @@ async fn tables_of_another_version_are_refused_with_what_to_do() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tables_of_version_1_get_the_functions_that_they_lack() {
-    let database = postgres().database();
-    let store = on_postgres(&database).await;
-    let run = owned_run(&store, "a").await;
-    store.append(batch(&run, 0, 1)).await.expect("an entry");
-    drop(store);
-    database.sql("DROP FUNCTION baton.append");
-    database.sql("UPDATE baton.format SET version = 1");
-    let store = PostgresStore::connect_existing(&database.address()).await.expect("reachable").expect("a store");
-    store.append(batch(&run, 1, 3)).await.expect("entries");
-    assert_eq!(store.entries(&run, 0, usize::MAX).await.expect("entries").len(), 4);
-    assert_eq!(number(&database, "SELECT version FROM baton.format"), 2);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn the_tables_are_made_once_by_any_number_of_processes() {
     let database = postgres().database();

@@ -17,7 +17,7 @@ use super::{Request, perform};
 use crate::breadcrumbs::request::known;
 use crate::breadcrumbs::{read, ticks, triggers};
 use crate::inbox::Subscribers;
-use crate::sqlite::schema::{BREADCRUMB_TABLES, TICK_TABLES, TRIGGER_TABLES, VECTOR_TABLES};
+use crate::sqlite::schema::BREADCRUMB_TABLES;
 use crate::{Breadcrumbs, Creation, NextTrigger, ScheduleRecord, Settlement, StoreError, Update, Verification, Written};
 
 /// The records, none at first.
@@ -38,9 +38,6 @@ impl InMemory {
         if file.is_none() {
             let opened = Connection::open_in_memory()?;
             opened.execute_batch(BREADCRUMB_TABLES)?;
-            opened.execute_batch(TICK_TABLES)?;
-            opened.execute_batch(VECTOR_TABLES)?;
-            opened.execute_batch(TRIGGER_TABLES)?;
             *file = Some(opened);
         }
         let opened = file.as_mut().ok_or(StoreError::Closed)?;

@@ -38,16 +38,6 @@ pub(crate) fn perform(file: &Connection, request: &Request) -> Result<Result<Vec
     ready(request::perform(file, request))
 }
 
-/// Whether the file has the tables of records.
-fn has_tables(file: &Connection) -> Result<bool, StoreError> {
-    has_table(file, "breadcrumbs")
-}
-
-/// Whether the file has a table. A file of an earlier format lacks some until it is opened for writing.
-pub(super) fn has_table(file: &Connection, name: &str) -> Result<bool, StoreError> {
-    Ok(file.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1")?.exists([name])?)
-}
-
 /// The numbers of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
@@ -90,9 +80,6 @@ impl Totals {
 /// See [`crate::Breadcrumbs::ids`].
 fn ids(file: &Connection, prefix: &str, viewer: &Viewer, limit: usize, now: Timestamp) -> Result<Vec<BreadcrumbId>, StoreError> {
     let mut found = Vec::new();
-    if !has_tables(file)? {
-        return Ok(found);
-    }
     let mut statement = file.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM breadcrumbs WHERE id >= ?1 AND substr(id, 1, length(?1)) = ?1 ORDER BY id"
     ))?;

@@ -7,7 +7,7 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{COLUMNS, read, row_checksum};
-use super::{Totals, has_table, has_tables, triggers, vectors};
+use super::{Totals, triggers, vectors};
 use crate::StoreError;
 use crate::breadcrumbs::row::{BreadcrumbRow, KeyRow, damaged, encoded};
 use crate::breadcrumbs::rows::{NewVersion, Rows, SWEPT};
@@ -19,9 +19,6 @@ const HASHED: &str = "blake3:";
 
 /// Returns the row of the record `id`. That there is none is believed only after all rows were counted.
 pub(super) fn find(file: &Connection, id: &BreadcrumbId) -> Result<Option<BreadcrumbRow>, StoreError> {
-    if !has_tables(file)? {
-        return Ok(None);
-    }
     let mut statement = file.prepare_cached(&format!("SELECT {COLUMNS} FROM breadcrumbs WHERE id = ?1"))?;
     let found = statement.query_row([id.as_str()], |row| Ok(read(row))).optional()?.transpose()?;
     match found {
@@ -45,9 +42,6 @@ pub(super) fn select(
     condition: &str,
     values: impl rusqlite::Params,
 ) -> Result<Vec<BreadcrumbRow>, StoreError> {
-    if !has_tables(file)? {
-        return Ok(Vec::new());
-    }
     let mut statement =
         file.prepare_cached(&format!("SELECT {COLUMNS} FROM breadcrumbs WHERE {condition} ORDER BY breadcrumb"))?;
     statement.query_map(values, |row| Ok(read(row)))?.collect::<Result<Result<_, _>, _>>()?
@@ -146,9 +140,6 @@ pub(crate) fn key_hash(name: &str) -> ContentHash {
 
 /// Returns the row of a key. That there is none is believed only after all rows were counted.
 pub(super) fn key_row(file: &Connection, key: &str) -> Result<Option<KeyRow>, StoreError> {
-    if !has_tables(file)? {
-        return Ok(None);
-    }
     let found = file
         .prepare_cached("SELECT breadcrumb, version, request, checksum, key FROM breadcrumb_keys WHERE key IN (?1, ?2)")?
         .query_row([key, &hashed_name(key_hash(key))], |row| {
@@ -276,9 +267,6 @@ impl Rows for Connection {
     }
 
     async fn settled(&self, number: i64) -> Result<Option<Timestamp>, StoreError> {
-        if !has_table(self, "breadcrumb_ticks")? {
-            return Ok(None);
-        }
         let found: Option<(i64, i64)> = self
             .prepare_cached("SELECT settled, checksum FROM breadcrumb_ticks WHERE breadcrumb = ?1")?
             .query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -6,7 +6,6 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use super::columns::{COLUMNS, read, ready};
-use super::has_tables;
 use crate::StoreError;
 use crate::breadcrumbs::found::{Found, words_of};
 use crate::breadcrumbs::row::BreadcrumbRow;
@@ -32,9 +31,6 @@ pub(super) fn search_among(
     let expression = match_expression(query);
     let method = if expression.is_some() { SearchMethod::Fulltext } else { SearchMethod::Filter };
     let mut found = Found::new(query, viewer, now);
-    if !has_tables(file)? {
-        return ready(found.into_records(file, method));
-    }
     let mut values = Values::default();
     let (mut from, mut conditions, mut order) = ("breadcrumbs AS b", Vec::new(), "b.updated DESC, b.breadcrumb DESC");
     if let Some(expression) = expression {

@@ -7,15 +7,12 @@ use baton_types::id::{ContentHash, ProjectId, RunId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::ready;
-use super::has_table;
 use crate::StoreError;
 use crate::breadcrumbs::row::damaged;
 use crate::breadcrumbs::triggers::{self, read_trigger, trigger_body};
 use crate::breadcrumbs::verify::check_trigger;
 use crate::sqlite::records::checksum_of;
 use crate::sqlite::to_sql;
-
-const TABLE: &str = "breadcrumb_triggers";
 
 /// Writes a trigger under the next number.
 pub(super) fn add(file: &Connection, trigger: Trigger) -> Result<(), StoreError> {
@@ -26,9 +23,6 @@ pub(super) fn add(file: &Connection, trigger: Trigger) -> Result<(), StoreError>
 
 /// Returns the triggers that are not settled and wait for no earlier one of their queue.
 pub(super) fn next(file: &Connection, project: &ProjectId, limit: usize) -> Result<Vec<Trigger>, StoreError> {
-    if !has_table(file, TABLE)? {
-        return Ok(Vec::new());
-    }
     let mut statement = file.prepare_cached(
         "SELECT trigger, body, checksum FROM breadcrumb_triggers AS this WHERE project = ?1 AND waits = 1 AND NOT EXISTS
          (SELECT 1 FROM breadcrumb_triggers WHERE queue = this.queue AND waits = 1 AND trigger < this.trigger)
@@ -123,9 +117,6 @@ fn checksum(number: i64, body: &str) -> i64 {
 
 /// Checks every trigger; returns what is wrong.
 pub(super) fn verify(file: &Connection) -> Result<Vec<String>, StoreError> {
-    if !has_table(file, TABLE)? {
-        return Ok(Vec::new());
-    }
     let mut statement =
         file.prepare("SELECT trigger, body, checksum, project, waits, queue, run FROM breadcrumb_triggers NOT INDEXED")?;
     let mut rows = statement.query([])?;

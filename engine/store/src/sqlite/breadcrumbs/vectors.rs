@@ -7,7 +7,6 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params, params_from_iter};
 
 use super::columns::{read, ready};
-use super::has_table;
 use super::search::{Values, columns_of, conjunction, filters, search_among};
 use crate::breadcrumbs::nearest::{Missing, Nearest, joined, query_of_rest};
 use crate::breadcrumbs::row::{damaged, encoded};
@@ -27,20 +26,18 @@ pub(super) fn nearest(
     now: Timestamp,
 ) -> Result<FoundBreadcrumbs, StoreError> {
     let mut nearest = Nearest::new(centre);
-    if has_table(file, TABLE)? {
-        let mut values = Values::default();
-        let (model, dimensions) = (values.bind(centre.kind.model.clone()), values.bind(to_sql(centre.kind.dimensions as u64)));
-        let current = format!("v.version = b.version AND v.model = {model} AND v.dimensions = {dimensions}");
-        let conditions: Vec<String> = [current].into_iter().chain(filters(query, &mut values)).collect();
-        let (columns, filter) = (columns_of("b"), conjunction(&conditions));
-        let mut statement = file.prepare_cached(&format!(
-            "SELECT {columns}, v.vector FROM {TABLE} AS v CROSS JOIN breadcrumbs AS b ON b.breadcrumb = v.breadcrumb WHERE {filter}"
-        ))?;
-        let mut rows = statement.query(params_from_iter(values.0))?;
-        while let Some(found) = rows.next()? {
-            // A value of another type counts as damaged.
-            nearest.offer(read(found)?, found.get_ref(13)?.as_blob().unwrap_or_default(), viewer, now);
-        }
+    let mut values = Values::default();
+    let (model, dimensions) = (values.bind(centre.kind.model.clone()), values.bind(to_sql(centre.kind.dimensions as u64)));
+    let current = format!("v.version = b.version AND v.model = {model} AND v.dimensions = {dimensions}");
+    let conditions: Vec<String> = [current].into_iter().chain(filters(query, &mut values)).collect();
+    let (columns, filter) = (columns_of("b"), conjunction(&conditions));
+    let mut statement = file.prepare_cached(&format!(
+        "SELECT {columns}, v.vector FROM {TABLE} AS v CROSS JOIN breadcrumbs AS b ON b.breadcrumb = v.breadcrumb WHERE {filter}"
+    ))?;
+    let mut rows = statement.query(params_from_iter(values.0))?;
+    while let Some(found) = rows.next()? {
+        // A value of another type counts as damaged.
+        nearest.offer(read(found)?, found.get_ref(13)?.as_blob().unwrap_or_default(), viewer, now);
     }
     let (neighbours, compared) = nearest.into_rows();
     let rest = query_of_rest(query, neighbours.len());
@@ -57,23 +54,21 @@ pub(super) fn unembedded(
     now: Timestamp,
 ) -> Result<Unembedded, StoreError> {
     let mut missing = Missing::default();
-    if has_table(file, TABLE)? {
-        let mut values = Values::default();
-        let low = format!("b.sensitivity = {}", values.bind(encoded(&Sensitivity::Low)));
-        let (model, dimensions) = (values.bind(kind.model.clone()), values.bind(to_sql(kind.dimensions as u64)));
-        let current = format!(
-            "NOT EXISTS (SELECT 1 FROM {TABLE} AS v WHERE v.breadcrumb = b.breadcrumb AND v.version = b.version AND v.model = {model} \
-             AND v.dimensions = {dimensions})"
-        );
-        let conditions: Vec<String> = [low, current].into_iter().chain(filters(query, &mut values)).collect();
-        let (columns, filter) = (columns_of("b"), conjunction(&conditions));
-        let mut statement = file.prepare_cached(&format!(
-            "SELECT {columns} FROM breadcrumbs AS b WHERE {filter} ORDER BY b.updated DESC, b.breadcrumb DESC"
-        ))?;
-        let mut rows = statement.query(params_from_iter(values.0))?;
-        while let Some(row) = rows.next()? {
-            missing.offer(read(row)?, viewer, now);
-        }
+    let mut values = Values::default();
+    let low = format!("b.sensitivity = {}", values.bind(encoded(&Sensitivity::Low)));
+    let (model, dimensions) = (values.bind(kind.model.clone()), values.bind(to_sql(kind.dimensions as u64)));
+    let current = format!(
+        "NOT EXISTS (SELECT 1 FROM {TABLE} AS v WHERE v.breadcrumb = b.breadcrumb AND v.version = b.version AND v.model = {model} \
+         AND v.dimensions = {dimensions})"
+    );
+    let conditions: Vec<String> = [low, current].into_iter().chain(filters(query, &mut values)).collect();
+    let (columns, filter) = (columns_of("b"), conjunction(&conditions));
+    let mut statement = file.prepare_cached(&format!(
+        "SELECT {columns} FROM breadcrumbs AS b WHERE {filter} ORDER BY b.updated DESC, b.breadcrumb DESC"
+    ))?;
+    let mut rows = statement.query(params_from_iter(values.0))?;
+    while let Some(row) = rows.next()? {
+        missing.offer(read(row)?, viewer, now);
     }
     ready(missing.into_texts(file, now))
 }
@@ -101,9 +96,6 @@ pub(super) fn forget(file: &Connection, number: i64) -> Result<(), StoreError> {
 
 /// Checks every vector, and that its record exists.
 pub(super) fn verify(file: &Transaction<'_>, found: &mut Verification) -> Result<(), StoreError> {
-    if !has_table(file, TABLE)? {
-        return Ok(());
-    }
     let mut newest = file.prepare("SELECT version FROM breadcrumbs WHERE breadcrumb = ?1")?;
     let mut statement = file.prepare(&format!("SELECT breadcrumb, version, model, dimensions, checksum, vector FROM {TABLE}"))?;
     let mut rows = statement.query([])?;

@@ -4,16 +4,13 @@ use rusqlite::Transaction;
 
 use super::columns::{COLUMNS, read, ready};
 use super::rows::key_row;
-use super::{Totals, has_tables, vectors};
+use super::{Totals, vectors};
 use crate::breadcrumbs::row::{BreadcrumbRow, damaged};
 use crate::breadcrumbs::verify::check_record;
 use crate::{StoreError, Verification};
 
 /// Checks all rows of breadcrumbs.
 pub(in crate::sqlite) fn verify(file: &Transaction<'_>, found: &mut Verification) -> Result<(), StoreError> {
-    if !has_tables(file)? {
-        return Ok(());
-    }
     let (mut versions, mut tags) = (0, 0);
     let mut statement = file.prepare(&format!("SELECT {COLUMNS} FROM breadcrumbs NOT INDEXED"))?;
     let mut rows = statement.query([])?;
