@@ -73,9 +73,12 @@ pub(crate) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
 /// Returns the key under which rows with entries of `task` are filed. Two tasks may share a key, so readers compare
 /// the entries too.
 ///
-/// Neighbours in the task graph have neighbouring keys, so what a commit writes for many of them is on few pages. The key has, from
-/// its highest bit: 1, the turn (5 bits) and position (18 bits) of the call below the root, those of the next one (6 and 18 bits), and 16
-/// bits of a hash of the whole id. The first bit keeps it apart from [`WHOLE_RUN`] and [`HEADS`].
+/// Neighbours in the task graph have neighbouring keys, so what a commit writes for many of them is on few pages. From its highest
+/// bit, the key consists of:
+/// - 1, which keeps it apart from [`WHOLE_RUN`] and [`HEADS`],
+/// - the turn (5 bits) and the position (18 bits) of the call below the root,
+/// - those of the next call (6 and 18 bits),
+/// - 16 bits of a hash of the whole id.
 pub(crate) fn task_key(task: &TaskId) -> i64 {
     let mut calls = task.as_str().split('/').skip(1).map(|call| {
         let (turn, position) = call.split_once('.')?;
