@@ -101,7 +101,7 @@ impl Execution {
     /// Runs the call; `None` if it was stopped before it returned. Fails if the run must end, even if the tool would
     /// continue.
     ///
-    /// Boxed, because the future of an async function keeps several copies of what it is given by value.
+    /// Boxed, because the future of an async function keeps several copies of its arguments.
     pub(crate) async fn run(self: Box<Self>) -> Option<Result<CallEnd, ModelError>> {
         let (stopped, run_error) = (self.stopped.clone(), Arc::default());
         tokio::select! {

@@ -75,7 +75,11 @@ impl<'d> Normalizer<'d> {
             _ => {
                 self.change("", "an input is an object: the value is its property \"value\"");
                 lower_references(&mut whole);
+                let dialect = whole.as_object_mut().and_then(|keywords| keywords.shift_remove("$schema"));
                 whole = json!({"type": "object", "properties": {"value": whole}, "required": ["value"]});
+                if let Some(dialect) = dialect {
+                    whole["$schema"] = dialect;
+                }
             }
         }
         whole
@@ -199,7 +203,7 @@ impl<'d> Normalizer<'d> {
             }
         }
         self.require(keywords, &mut written, at);
-        if is_nullable { or_null(written) } else { Value::Object(written) }
+        if is_nullable { or_null(written, self.dialect) } else { Value::Object(written) }
     }
 
     /// Keeps a keyword that cannot be checked under a name that is never checked.
@@ -345,13 +349,13 @@ impl<'d> Normalizer<'d> {
 /// Makes the references within `schema` lead to the same places after it has become the property `value` of another schema.
 fn lower_references(schema: &mut Value) {
     let Value::Object(keywords) = schema else { return };
-    // References below are relative to it.
-    if keywords.contains_key("$id") {
+    // References below are relative to it, unless it only names an anchor.
+    if keywords.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#')) {
         return;
     }
     for (keyword, value) in keywords {
         match (keyword.as_str(), value) {
-            ("$ref", Value::String(target)) if *target == "#" || target.starts_with("#/") => {
+            ("$ref" | "$dynamicRef", Value::String(target)) if *target == "#" || target.starts_with("#/") => {
                 target.insert_str(1, "/properties/value");
             }
             (key, Value::Object(named)) if HOLDS_MAP.contains(&key) => named.values_mut().for_each(lower_references),
@@ -363,12 +367,13 @@ fn lower_references(schema: &mut Value) {
 }
 
 /// Returns the schema that accepts null, too.
-fn or_null(mut schema: Map<String, Value>) -> Value {
+fn or_null(mut schema: Map<String, Value>, dialect: Dialect) -> Value {
+    let is_reference = schema.contains_key("$ref") && !dialect.reads_siblings();
     match schema.get_mut("type") {
         Some(Value::Array(names)) if names.contains(&json!("null")) => {}
         Some(Value::Array(names)) => names.push(json!("null")),
-        Some(name) => *name = json!([name, "null"]),
-        None => {}
+        Some(name) if name != "null" => *name = json!([name, "null"]),
+        _ => {}
     }
     if let Some(Value::Array(words)) = schema.get_mut("enum")
         && !words.contains(&Value::Null)
@@ -376,8 +381,12 @@ fn or_null(mut schema: Map<String, Value>) -> Value {
         words.push(Value::Null);
     }
     if MAY_REFUSE_NULL.iter().any(|keyword| schema.contains_key(*keyword)) {
-        let (inner, mut outer): (Map<_, _>, Map<_, _>) =
-            schema.into_iter().partition(|(keyword, _)| MAY_REFUSE_NULL.contains(&keyword.as_str()));
+        // What has no effect beside a reference stays beside it.
+        let is_inner = |keyword: &str| match is_reference {
+            true => !["$schema", "$id", "$defs", "definitions"].contains(&keyword),
+            false => MAY_REFUSE_NULL.contains(&keyword),
+        };
+        let (inner, mut outer): (Map<_, _>, Map<_, _>) = schema.into_iter().partition(|(keyword, _)| is_inner(keyword));
         outer.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
         schema = outer;
     }

@@ -131,8 +131,12 @@ fn translated(pattern: &str) -> String {
                     'p' | 'P' => {
                         text.extend(['\\', escaped]);
                         if characters.peek() == Some(&'{') {
-                            text.extend(characters.by_ref().take_while(|name| *name != '}'));
-                            text.push('}');
+                            while let Some(each) = characters.next() {
+                                text.push(each);
+                                if each == '}' {
+                                    break;
+                                }
+                            }
                         }
                     }
                     'b' if in_class => text.push_str("\\x08"),
@@ -147,6 +151,7 @@ fn translated(pattern: &str) -> String {
                         None => text.push_str("\\u"),
                     },
                     // Any other escaped character is itself; the expressions know fewer escapes.
+                    '<' | '>' => text.push(escaped),
                     other if other.is_alphanumeric() || other.is_ascii_punctuation() => text.extend(['\\', other]),
                     other => text.push(other),
                 }
@@ -281,6 +286,7 @@ mod tests {
             (r"^[0-\x37]$", "5", true),
             (r"^[\p{Lu}-a]$", "-", true),
             (r"^[a-\p{Lu}]$", "-", true),
+            (r"^\<a\>$", "<a>", true),
             ("^[^-a]$", "-", false),
             ("^[-a]$", "-", true),
             ("^[a-]$", "-", true),
@@ -318,5 +324,6 @@ mod tests {
         assert!(Pattern::read(r"(a)\1").is_err());
         assert_eq!(Pattern::read("(\\w{1000}){1000}").unwrap_err(), "the pattern is too large");
         assert!(Pattern::read("(").unwrap_err().starts_with("the pattern is invalid"));
+        assert!(Pattern::read(r"\p{Lu").unwrap_err().starts_with("the pattern is invalid"));
     }
 }

@@ -69,7 +69,7 @@ pub enum StoreError {
         /// The format that this program knows.
         known: u32,
     },
-    /// The store was written by an older program, before the format was settled.
+    /// The store was written by an older program, whose format is not read.
     #[error("the store {} has format {found}, but this program reads format {known}: use the version of baton that wrote it", path.display())]
     OlderFormat {
         /// The store's file.

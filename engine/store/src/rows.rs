@@ -141,7 +141,7 @@ impl StoredRow<'_> {
 
     /// Checks the row, and adds those of its entries to `found` that are of `task` and not after entry `through`.
     ///
-    /// A row may hold entries of many tasks, so only those that contain the id of the task are read as entries.
+    /// A row may hold entries of many tasks. Only those that contain the id of the task as a text are parsed.
     pub(crate) fn read_task(
         &self,
         run: &RunId,
@@ -151,8 +151,12 @@ impl StoredRow<'_> {
     ) -> Result<(), StoreError> {
         self.check(run)?;
         let entries: Vec<&RawValue> = serde_json::from_str(self.text).map_err(|error| self.damaged(run, &error))?;
+        if self.first + entries.len() as u64 != self.last + 1 {
+            return Err(self.damaged(run, &format!("{} entries are stored", entries.len())));
+        }
+        let id = format!("\"{task}\"");
         for (seq, text) in (self.first..=through).zip(entries) {
-            if text.get().contains(task.as_str()) {
+            if text.get().contains(&id) {
                 let (decision, at, entry): (u64, i64, Entry) =
                     serde_json::from_str(text.get()).map_err(|error| self.damaged(run, &error))?;
                 if entry.task() == Some(task) {

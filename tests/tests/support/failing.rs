@@ -32,7 +32,7 @@ pub(crate) struct FailingStore {
     failing: Failing,
     /// The last entry of every commit that took hold, in order.
     commits: Mutex<Vec<u64>>,
-    /// Every commit has to get it.
+    /// Held during each commit.
     lock: Arc<tokio::sync::Mutex<()>>,
 }
 

@@ -21,7 +21,8 @@ impl Actor {
     /// turn of them costs one commit. The code of functions proceeds in the same iteration, too, with what is decided about its
     /// calls: it has no effect outside the run either. If the commit fails, nothing of all this remains.
     ///
-    /// When a commit is full, the events that remain are kept for the next iteration. `consumed` are commands that could not be read.
+    /// When a commit is full, the events that remain are kept for the next iteration. `consumed` has the numbers of unreadable
+    /// commands.
     pub(super) fn handle(&mut self, mut incoming: VecDeque<Incoming>, consumed: Vec<u64>) -> Iteration {
         let mut iteration = Iteration { consumed, ..Iteration::default() };
         loop {

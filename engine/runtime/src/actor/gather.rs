@@ -16,7 +16,7 @@ use crate::handle::{Incoming, Message, OpenQuestion};
 const INBOX_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Actor {
-    /// Waits until something happened, then takes all of it: the events, and the numbers of commands that cannot be read.
+    /// Waits for an event, then takes all that are there. Also returns the numbers of unreadable commands.
     pub(super) async fn gather(&mut self) -> Result<(VecDeque<Incoming>, Vec<u64>), StoreError> {
         if !self.work.undecided.is_empty() {
             return Ok((std::mem::take(&mut self.work.undecided), Vec::new()));

@@ -172,7 +172,7 @@ impl Actor {
                 return self.ended(end.clone(), result).await;
             }
             self.count_idle();
-            // What was taken is decided before the run is released: it would be lost, and its work is not in progress any more.
+            // Undecided events would be lost when the run is released, so they are decided first.
             if self.work.stopping && self.work.undecided.is_empty() && !self.has_unrepeatable_work() {
                 self.release().await?;
                 return Ok(RunOutcome::Stopped);

@@ -33,20 +33,34 @@ fn an_input_is_always_an_object() {
             ),
             (json!({"type": "string"}), wrapped(json!({"type": "string"})), is_wrapped),
             (
-                json!({"type": "array", "items": {"$ref": "#named"}, "$defs": {
+                json!({"type": "array", "items": {"$ref": "#named"}, "contains": {"$dynamicRef": "#/$defs/a"}, "$defs": {
                     "a": {"enum": [{"$ref": "#"}]},
                     "b": {"$anchor": "named", "$ref": "#/$defs/a"},
                     "c": {"$id": "https://example.com/c", "items": {"$ref": "#"}}
                 }}),
-                wrapped(json!({"type": "array", "items": {"$ref": "#named"}, "$defs": {
-                    "a": {"enum": [{"$ref": "#"}]},
-                    "b": {"$anchor": "named", "$ref": "#/properties/value/$defs/a"},
-                    "c": {"$id": "https://example.com/c", "items": {"$ref": "#"}}
-                }})),
+                wrapped(
+                    json!({"type": "array", "items": {"$ref": "#named"}, "contains": {"$dynamicRef": "#/properties/value/$defs/a"}, "$defs": {
+                        "a": {"enum": [{"$ref": "#"}]},
+                        "b": {"$anchor": "named", "$ref": "#/properties/value/$defs/a"},
+                        "c": {"$id": "https://example.com/c", "items": {"$ref": "#"}}
+                    }}),
+                ),
                 is_wrapped,
             ),
             (json!({"type": ["object", "null"]}), wrapped(json!({"type": ["object", "null"]})), is_wrapped),
             (json!(true), wrapped(json!(true)), is_wrapped),
+            (
+                json!({"$schema": DRAFT_7, "type": "array", "items": [{"$id": "#a", "items": {"$ref": "#/items/0"}}]}),
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "value": {"type": "array", "items": [{"$id": "#a", "items": {"$ref": "#/properties/value/items/0"}}]}
+                    },
+                    "required": ["value"],
+                    "$schema": DRAFT_7,
+                }),
+                is_wrapped,
+            ),
             (
                 json!({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/a"}]}, "$defs": {"a": {"const": {"$ref": "#"}}}}),
                 wrapped(json!({
@@ -205,6 +219,14 @@ fn a_nullable_schema_accepts_null() {
             (
                 json!({"if": true, "then": {"type": "string"}, "nullable": true}),
                 json!({"anyOf": [{"if": true, "then": {"type": "string"}}, {"type": "null"}]}),
+                told,
+            ),
+            (json!({"type": "null", "nullable": true}), json!({"type": "null"}), told),
+            // In draft 7 only the reference counts.
+            (
+                json!({"$schema": DRAFT_7, "$ref": "#/definitions/a", "maxLength": 1, "nullable": true, "definitions": {"a": true}}),
+                json!({"$schema": DRAFT_7, "definitions": {"a": true},
+                    "anyOf": [{"$ref": "#/definitions/a", "maxLength": 1}, {"type": "null"}]}),
                 told,
             ),
             // Definitions and properties remain where references and providers look for them.
