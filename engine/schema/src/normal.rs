@@ -255,16 +255,17 @@ impl<'d> Normalizer<'d> {
     fn types(&mut self, value: &Value, at: &str) -> Option<Value> {
         match value {
             Value::String(name) if is_type_name(name) => Some(value.clone()),
-            Value::String(name) => match meant(name) {
-                Some(meant) => {
-                    self.change(at, format!("type {name:?} became {meant:?}"));
-                    Some(Value::from(meant))
-                }
-                _ => {
-                    self.change(at, format!("type {name:?} was removed: any value is accepted"));
-                    None
-                }
-            },
+            Value::String(name) => {
+                let meant = meant(name);
+                self.change(
+                    at,
+                    match meant {
+                        Some(meant) => format!("type {name:?} became {meant:?}"),
+                        None => format!("type {name:?} was removed: any value is accepted"),
+                    },
+                );
+                meant.map(Value::from)
+            }
             Value::Array(names) if !names.is_empty() => {
                 let names: Option<Vec<Value>> = names.iter().map(|name| self.types(name, at)).collect();
                 let mut names = names?;
@@ -382,9 +383,12 @@ fn or_null(mut schema: Map<String, Value>, dialect: Dialect) -> Value {
     }
     if MAY_REFUSE_NULL.iter().any(|keyword| schema.contains_key(*keyword)) {
         // What has no effect beside a reference stays beside it.
-        let is_inner = |keyword: &str| match is_reference {
-            true => !["$schema", "$id", "$defs", "definitions"].contains(&keyword),
-            false => MAY_REFUSE_NULL.contains(&keyword),
+        let is_inner = |keyword: &str| {
+            if is_reference {
+                !["$schema", "$id", "$defs", "definitions"].contains(&keyword)
+            } else {
+                MAY_REFUSE_NULL.contains(&keyword)
+            }
         };
         let (inner, mut outer): (Map<_, _>, Map<_, _>) = schema.into_iter().partition(|(keyword, _)| is_inner(keyword));
         outer.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));

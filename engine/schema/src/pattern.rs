@@ -131,7 +131,7 @@ fn translated(pattern: &str) -> String {
                     'p' | 'P' => {
                         text.extend(['\\', escaped]);
                         if characters.peek() == Some(&'{') {
-                            while let Some(each) = characters.next() {
+                            for each in characters.by_ref() {
                                 text.push(each);
                                 if each == '}' {
                                     break;
