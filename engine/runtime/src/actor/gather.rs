@@ -19,6 +19,8 @@ impl Actor {
     /// Waits for an event, then takes all that are there. Also returns the numbers of unreadable commands.
     pub(super) async fn gather(&mut self) -> Result<(VecDeque<Incoming>, Vec<u64>), StoreError> {
         if !self.work.undecided.is_empty() {
+            // Other runs must still have their turn.
+            tokio::task::coop::consume_budget().await;
             return Ok((std::mem::take(&mut self.work.undecided), Vec::new()));
         }
         let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
