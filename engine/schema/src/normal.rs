@@ -382,7 +382,7 @@ fn or_null(mut schema: Map<String, Value>, dialect: Dialect) -> Value {
         words.push(Value::Null);
     }
     if MAY_REFUSE_NULL.iter().any(|keyword| schema.contains_key(*keyword)) {
-        // What has no effect beside a reference stays beside it.
+        // In draft 7 the keywords beside a reference are ignored, so they move with it.
         let is_inner = |keyword: &str| {
             if is_reference {
                 !["$schema", "$id", "$defs", "definitions"].contains(&keyword)

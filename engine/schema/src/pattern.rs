@@ -150,8 +150,9 @@ fn translated(pattern: &str) -> String {
                         Some(code) => drop(write!(text, "\\x{{{code:x}}}")),
                         None => text.push_str("\\u"),
                     },
-                    // Any other escaped character is itself; the expressions know fewer escapes.
+                    // The expressions would read word boundaries.
                     '<' | '>' => text.push(escaped),
+                    // Any other escaped character is itself; the expressions know fewer escapes.
                     other if other.is_alphanumeric() || other.is_ascii_punctuation() => text.extend(['\\', other]),
                     other => text.push(other),
                 }

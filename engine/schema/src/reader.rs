@@ -16,7 +16,7 @@ use crate::type_name::type_named;
 /// The most subschemas that one value is judged by in place: references that branch would double them with every line.
 const MAX_STEPS: usize = 10_000;
 
-/// The most references that are followed after one another.
+/// The most references in a row that lead to the judgement of one value.
 const MAX_CHAIN: usize = 1_000;
 
 /// Keywords whose value is a text.

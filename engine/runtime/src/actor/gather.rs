@@ -77,16 +77,16 @@ impl Actor {
     /// Takes a message, and appends the events in it to `incoming`. Work that was `done_at_once` is not counted as running.
     pub(super) fn take(&mut self, message: Message, done_at_once: bool, incoming: &mut VecDeque<Incoming>) {
         match message {
-            Message::Event(event) => {
+            Message::Event(next) => {
                 if !done_at_once {
-                    self.work.note_done(&event.event);
+                    self.work.note_done(&next.event);
                 }
-                if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &*event.event {
+                if let Event::CallReturned { call, .. } | Event::CallSuspended { call, .. } = &*next.event {
                     self.work.forget_call(call);
                 }
-                let before = if let Event::ModelAnswered { task, .. } = &*event.event { self.answered(task) } else { None };
+                let before = if let Event::ModelAnswered { task, .. } = &*next.event { self.answered(task) } else { None };
                 incoming.extend(before.map(Incoming::from));
-                incoming.push_back(event);
+                incoming.push_back(next);
             }
             Message::Unanswered(unanswered) => {
                 if !done_at_once {
