@@ -17,13 +17,14 @@ use serde_json::{Map, Value, json};
 
 use self::figures::Measured;
 use self::targets::{Case, Subject, Target};
+use crate::dist;
 use crate::project::{built, root, run_cargo};
 
 /// The program that runs the jobs on Baton, and the one in which they are written by hand: packages by the same names.
 const ENGINE: &str = "baton-bench";
 const FLOOR: &str = "baton-floor";
 
-/// The profile of both: what is distributed.
+/// The profile of the floor. The engine is built as it is distributed, by [`dist::build`].
 const PROFILE: &str = "dist";
 
 /// From this size on, one round has to do.
@@ -71,9 +72,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let targets = targets::parse(&text)?;
     let cases = options.cases(&targets)?;
     // One after the other: built together, the floor would get the engine's features of what both depend on.
-    for program in [ENGINE, FLOOR] {
-        run_cargo(&["build", "--profile", PROFILE, "-p", program])?;
-    }
+    let engine = dist::build(ENGINE)?;
+    run_cargo(&["build", "--profile", PROFILE, "-p", FLOOR])?;
 
     let mut measured = Measured::default();
     let mut failures = 0;
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let subjects = subjects(case, &targets, options.beside.is_some());
         for _ in 0..rounds {
             for subject in &subjects {
-                match measure(case, *subject, options.beside.as_deref()) {
+                match measure(case, *subject, &engine, options.beside.as_deref()) {
                     Ok(figures) => measured.add(case, *subject, &figures),
                     Err(error) => {
                         eprintln!("error: {case}, {subject}: {error:#}");
@@ -150,11 +150,11 @@ fn subjects(case: &Case, targets: &[Target], beside: bool) -> Vec<Subject> {
 }
 
 /// Takes one measurement and prints its line.
-fn measure(case: &Case, subject: Subject, beside: Option<&Path>) -> anyhow::Result<Map<String, Value>> {
+fn measure(case: &Case, subject: Subject, engine: &Path, beside: Option<&Path>) -> anyhow::Result<Map<String, Value>> {
     let (program, kept) = match (subject, beside) {
         (Subject::Beside(floor), Some(program)) => (program.to_owned(), ["--variant", floor.variant()]),
         (Subject::Floor(floor), _) => (built(FLOOR, PROFILE)?, ["--store", floor.store()]),
-        _ => (built(ENGINE, PROFILE)?, ["--store", &case.store]),
+        _ => (engine.to_owned(), ["--store", &case.store]),
     };
     let mut command = Command::new(program);
     command.arg(&case.workload).args(["--n", &case.n.to_string(), "--conc", &case.conc.to_string()]).args(kept);
