@@ -27,6 +27,15 @@ const PROFILE: &str = "dist";
 /// The program that is distributed, and the one that measures it: packages by the same names.
 const PROGRAMS: [&str; 2] = ["baton", "baton-bench"];
 
+/// Lets the linker put together what the compiler marks by the counts: functions that run often, and functions that never ran.
+const GROUPED: &str = "-Clink-arg=-Wl,-z,keep-text-section-prefix";
+
+/// Lets the addresses that the loader adjusts take 25 KB instead of 2 MB. Needs glibc 2.36, of 2022.
+const PACKED: &str = "-Clink-arg=-Wl,-z,pack-relative-relocs";
+
+/// Whether the linker knows these two flags.
+const HAS_FLAGS: bool = cfg!(all(target_os = "linux", target_env = "gnu"));
+
 /// Builds the program, and fails if it contains a path of this machine.
 pub(crate) fn run() -> anyhow::Result<()> {
     let program = build("baton")?;
@@ -42,9 +51,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
 /// Builds `program`, one of [`PROGRAMS`], by the counts of a training. Returns its path.
 pub(crate) fn build(program: &str) -> anyhow::Result<PathBuf> {
     let builds = Builds::new()?;
-    let [baton, bench] = builds.build(PROGRAMS, "counting", "-Cprofile-generate")?;
+    let [baton, bench] = builds.build(PROGRAMS, "counting", vec!["-Cprofile-generate"])?;
     let counts = training::counts(&baton, &bench, &root().join(TARGET), &builds.tool)?;
-    let [program] = builds.build([program], "counted", &format!("-Cprofile-use={}", text(&counts)?))?;
+    let counted = format!("-Cprofile-use={}", text(&counts)?);
+    let flags = std::iter::once(counted.as_str()).chain(HAS_FLAGS.then_some(GROUPED)).collect();
+    let [program] = builds.build([program], "counted", flags)?;
     Ok(program)
 }
 
@@ -67,19 +78,15 @@ impl Builds {
         Ok(Self { host, tool, replaced: replaced()? })
     }
 
-    /// Builds `programs` into a folder by the name of this `build`, with another flag of rustc. Returns their paths.
-    fn build<const N: usize>(&self, programs: [&str; N], build: &str, flag: &str) -> anyhow::Result<[PathBuf; N]> {
+    /// Builds `programs` into a folder by the name of this `build`, with more flags of rustc. Returns their paths.
+    fn build<const N: usize>(&self, programs: [&str; N], build: &str, more: Vec<&str>) -> anyhow::Result<[PathBuf; N]> {
         let target = root().join(TARGET).join(build);
         let mut command = cargo(&["build", "--locked", "--profile", PROFILE, "--target", &self.host]);
         command.arg("--target-dir").arg(&target).args(programs.iter().flat_map(|program| ["--bin", *program]));
         // Always both packages: the features of what they share are then the same in each build, and with them the names of its code.
         command.args(PROGRAMS.iter().flat_map(|program| ["--package", *program]));
         let mut flags = rust_flags(&self.replaced)?;
-        flags.push(flag.to_owned());
-        // The addresses that the loader adjusts take 25 KB in this form, and 2 MB otherwise. Needs glibc 2.36, of 2022.
-        if cfg!(all(target_os = "linux", target_env = "gnu")) {
-            flags.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
-        }
+        flags.extend(more.into_iter().chain(HAS_FLAGS.then_some(PACKED)).map(str::to_owned));
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env_remove("RUSTFLAGS");
         for variable in ["CFLAGS", "CXXFLAGS"] {
             command.env(variable, c_flags(&self.replaced, &std::env::var(variable).unwrap_or_default())?);

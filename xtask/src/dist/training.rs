@@ -34,6 +34,9 @@ const EXAMPLES: [&str; 4] = ["q3-sales", "iowa-electricity", "second-draft", "re
 /// Commands that read the run of an example.
 const READING: [&[&str]; 5] = [&["show", "@last"], &["timeline", "@last"], &["verify", "@last"], &["replay", "@last"], &["ps"]];
 
+/// The folder in the training's that programs write their counts to.
+const RAW: &str = "counts";
+
 /// Returns the file with the counts of both programs; `tool` is `llvm-profdata`.
 ///
 /// The counts of a training are never the same twice, and another file is another build. So the same programs train once.
@@ -69,7 +72,7 @@ pub(super) fn counts(baton: &Path, bench: &Path, target: &Path, tool: &Path) -> 
     }
     // A file that is only partly written must not be taken for counts.
     let merged = place.join("merged");
-    let status = Command::new(tool).args(["merge", "--sparse", "--output"]).arg(&merged).arg(&place).status();
+    let status = Command::new(tool).args(["merge", "--sparse", "--output"]).arg(&merged).arg(place.join(RAW)).status();
     ensure!(status.context("llvm-profdata cannot be started")?.success(), "llvm-profdata failed");
     fs::rename(&merged, &counts).with_context(|| format!("{} cannot be written", counts.display()))?;
     Ok(counts)
@@ -82,7 +85,7 @@ fn train(program: &Path, arguments: &[&str], place: &Path) -> anyhow::Result<()>
     let mut command = Command::new(program);
     command.current_dir(root()).args(arguments).env("BENCH_T0", now.to_string());
     // %m is a number of the program: each process adds to the counts of those before it.
-    command.env("LLVM_PROFILE_FILE", place.join("%m.profraw")).stdin(Stdio::null());
+    command.env("LLVM_PROFILE_FILE", place.join(RAW).join("%m.profraw")).stdin(Stdio::null());
     let output = command.output().context("it cannot be started")?;
     ensure!(output.status.success(), "it failed ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     Ok(())
