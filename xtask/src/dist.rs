@@ -1,9 +1,9 @@
 //! `cargo xtask dist`: the program to distribute, without paths of the machine that built it.
 //!
-//! It is built twice. The first build counts how often each part of its code runs, while it executes the jobs of [`training`]. By
-//! these counts the compiler puts code that runs together side by side, and code that rarely runs apart from it. This matters more than
-//! the speed of single functions: one run of three agents executes 640 KB of code, which would otherwise lie on 970 pages. No
-//! cache of instructions and no cache of page addresses holds that.
+//! It is built twice. The first build counts how often each part of the code runs in the jobs of [`training`]. By these counts the
+//! compiler separates what runs in a function from what rarely runs. This matters more than the speed of single functions: a run of
+//! three agents executes 100,000 different instructions, and without counts these lie on 640 KB and 970 pages. No cache of
+//! instructions and no cache of page addresses holds that.
 
 mod paths;
 mod training;
@@ -24,17 +24,15 @@ const TARGET: &str = "target/distribution";
 /// The profile of both builds. Its name and its settings are part of the names by which the compiler finds counts.
 const PROFILE: &str = "dist";
 
-/// The program that is distributed, and the one that measures it: packages by the same names.
-const PROGRAMS: [&str; 2] = ["baton", "baton-bench"];
+/// The program that measures, which also trains: a package by the same name.
+const TRAINING: &str = "baton-bench";
 
-/// Lets the linker put together what the compiler marks by the counts: functions that run often, and functions that never ran.
-const GROUPED: &str = "-Clink-arg=-Wl,-z,keep-text-section-prefix";
+/// The packages of these builds. They are always built together, since the names of the code that they share depend on the features that both
+/// ask for.
+const PACKAGES: [&str; 2] = ["baton", TRAINING];
 
 /// Lets the addresses that the loader adjusts take 25 KB instead of 2 MB. Needs glibc 2.36, of 2022.
 const PACKED: &str = "-Clink-arg=-Wl,-z,pack-relative-relocs";
-
-/// Whether the linker knows these two flags.
-const HAS_FLAGS: bool = cfg!(all(target_os = "linux", target_env = "gnu"));
 
 /// Builds the program, and fails if it contains a path of this machine.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -48,15 +46,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds `program`, one of [`PROGRAMS`], by the counts of a training. Returns its path.
+/// Builds `program` of one of [`PACKAGES`] by the counts of a training. Returns its path.
 pub(crate) fn build(program: &str) -> anyhow::Result<PathBuf> {
     let builds = Builds::new()?;
-    let [baton, bench] = builds.build(PROGRAMS, "counting", vec!["-Cprofile-generate"])?;
-    let counts = training::counts(&baton, &bench, &root().join(TARGET), &builds.tool)?;
-    let counted = format!("-Cprofile-use={}", text(&counts)?);
-    let flags = std::iter::once(counted.as_str()).chain(HAS_FLAGS.then_some(GROUPED)).collect();
-    let [program] = builds.build([program], "counted", flags)?;
-    Ok(program)
+    let counting = builds.build(TRAINING, "counting", "-Cprofile-generate")?;
+    let counts = training::counts(&counting, &root().join(TARGET), &builds.tool)?;
+    builds.build(program, "counted", &format!("-Cprofile-use={}", text(&counts)?))
 }
 
 /// The common part of both builds.
@@ -78,24 +73,24 @@ impl Builds {
         Ok(Self { host, tool, replaced: replaced()? })
     }
 
-    /// Builds `programs` into a folder by the name of this `build`, with more flags of rustc. Returns their paths.
-    fn build<const N: usize>(&self, programs: [&str; N], build: &str, more: Vec<&str>) -> anyhow::Result<[PathBuf; N]> {
+    /// Builds `program` into a folder by the name of this `build`, with another flag of rustc. Returns its path.
+    fn build(&self, program: &str, build: &str, flag: &str) -> anyhow::Result<PathBuf> {
         let target = root().join(TARGET).join(build);
-        let mut command = cargo(&["build", "--locked", "--profile", PROFILE, "--target", &self.host]);
-        command.arg("--target-dir").arg(&target).args(programs.iter().flat_map(|program| ["--bin", *program]));
-        // Always both packages: the features of what they share are then the same in each build, and with them the names of its code.
-        command.args(PROGRAMS.iter().flat_map(|program| ["--package", *program]));
+        let mut command = cargo(&["build", "--locked", "--profile", PROFILE, "--target", &self.host, "--bin", program]);
+        command.arg("--target-dir").arg(&target).args(PACKAGES.iter().flat_map(|package| ["--package", *package]));
         let mut flags = rust_flags(&self.replaced)?;
-        flags.extend(more.into_iter().chain(HAS_FLAGS.then_some(PACKED)).map(str::to_owned));
+        flags.push(flag.to_owned());
+        if cfg!(all(target_os = "linux", target_env = "gnu")) {
+            flags.push(PACKED.to_owned());
+        }
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env_remove("RUSTFLAGS");
         for variable in ["CFLAGS", "CXXFLAGS"] {
             command.env(variable, c_flags(&self.replaced, &std::env::var(variable).unwrap_or_default())?);
         }
-        eprintln!("building {} ({build})", programs.join(", "));
+        eprintln!("building {program} ({build})");
         let status = command.status().context("cargo build cannot be started")?;
         ensure!(status.success(), "cargo build failed ({status})");
-        let folder = target.join(&self.host).join(PROFILE);
-        Ok(programs.map(|program| folder.join(program).with_extension(std::env::consts::EXE_EXTENSION)))
+        Ok(target.join(&self.host).join(PROFILE).join(program).with_extension(std::env::consts::EXE_EXTENSION))
     }
 }
 
