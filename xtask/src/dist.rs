@@ -2,7 +2,7 @@
 //!
 //! It is built twice. The first build counts how often each part of the code runs in the jobs of [`training`]. By these counts the
 //! compiler separates what runs in a function from what rarely runs. This matters more than the speed of single functions: a run of
-//! three agents executes 100,000 different instructions, and without counts these lie on 640 KB and 970 pages. No cache of
+//! three agents executes 100,000 different instructions, and without counts these are spread over 640 KB on 970 pages. No cache of
 //! instructions and no cache of page addresses holds that.
 
 mod paths;
