@@ -1,9 +1,9 @@
 //! `cargo xtask dist`: the program to distribute, without paths of the machine that built it.
 //!
-//! It is built twice. The first build counts how often each part of the code runs in the jobs of [`training`]. By these counts the
-//! compiler separates what runs in a function from what rarely runs. This matters more than the speed of single functions: a run of
-//! three agents executes 100,000 different instructions, and without counts these are spread over 640 KB on 970 pages. No cache of
-//! instructions and no cache of page addresses holds that.
+//! The build uses profile-guided optimization: an instrumented program executes the jobs of [`training`] and counts how often each part of
+//! its code runs; a second build is optimized by these counts. Here this matters more than the speed of single functions. A run of three
+//! agents executes 100,000 different instructions. Without the counts they are spread over 640 KB on 970 pages, far more than a processor's
+//! first cache of instructions (32 KB) and its first cache of page addresses hold.
 
 mod paths;
 mod training;
@@ -21,7 +21,7 @@ use crate::project::{cargo, root};
 /// The folder of these builds. Other flags than those of everyday builds would otherwise make these build again.
 const TARGET: &str = "target/distribution";
 
-/// The profile of both builds. Its name and its settings are part of the names by which the compiler finds counts.
+/// The profile of both builds. Its settings are part of the names by which the compiler finds counts.
 const PROFILE: &str = "dist";
 
 /// The program that measures, which also trains: a package by the same name.
@@ -31,7 +31,7 @@ const TRAINING: &str = "baton-bench";
 /// ask for.
 const PACKAGES: [&str; 2] = ["baton", TRAINING];
 
-/// Lets the addresses that the loader adjusts take 25 KB instead of 2 MB. Needs glibc 2.36, of 2022.
+/// Packs the table of addresses that the loader adjusts: 25 KB instead of 2 MB. Needs glibc 2.36, of 2022.
 const PACKED: &str = "-Clink-arg=-Wl,-z,pack-relative-relocs";
 
 /// Builds the program, and fails if it contains a path of this machine.

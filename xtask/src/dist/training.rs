@@ -1,6 +1,7 @@
-//! The jobs that the counting program executes: small ones of the benchmark.
+//! The jobs that the instrumented program executes: small ones of the benchmark. `suspended` is not among them, since it needs a second
+//! process.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -30,17 +31,11 @@ const JOBS: [&[&str]; 14] = [
 
 /// Returns the file with the counts of `program`; `tool` is `llvm-profdata`.
 ///
-/// The counts of a training are never the same twice, and another file is another build. So the same program trains once.
+/// The counts of a training are never the same twice, and another file is another build. So the same program trains once with the same jobs.
 pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Result<PathBuf> {
     let counts = target.join(format!("{:016x}.profdata", hash(program)?));
     if counts.exists() {
         return Ok(counts);
-    }
-    for entry in fs::read_dir(target).with_context(|| format!("{} cannot be read", target.display()))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "profdata") {
-            fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
-        }
     }
     let place = target.join("training");
     match fs::remove_dir_all(&place) {
@@ -60,10 +55,16 @@ pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Resu
     let status = Command::new(tool).args(["merge", "--sparse", "--output"]).arg(&merged).arg(&place).status();
     ensure!(status.context("llvm-profdata cannot be started")?.success(), "llvm-profdata failed");
     fs::rename(&merged, &counts).with_context(|| format!("{} cannot be written", counts.display()))?;
+    for entry in fs::read_dir(target).with_context(|| format!("{} cannot be read", target.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "profdata") && path != counts {
+            fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
+        }
+    }
     Ok(counts)
 }
 
-/// Executes the counting program, which leaves its counts in `place`.
+/// Executes the instrumented program, which leaves its counts in `place`.
 fn train(program: &Path, arguments: &[&str], place: &Path) -> anyhow::Result<()> {
     eprintln!("training: {} {}", program.file_name().unwrap_or_default().to_string_lossy(), arguments.join(" "));
     let now = SystemTime::UNIX_EPOCH.elapsed().context("the clock is before 1970")?.as_secs_f64();
@@ -72,12 +73,17 @@ fn train(program: &Path, arguments: &[&str], place: &Path) -> anyhow::Result<()>
     // %m is a number of the program: each process adds to the counts of those before it.
     command.env("LLVM_PROFILE_FILE", place.join("%m.profraw")).stdin(Stdio::null());
     let output = command.output().context("it cannot be started")?;
-    ensure!(output.status.success(), "it failed ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "it failed ({}):\n{errors}", output.status);
+    // The status does not show that counts could not be written.
+    ensure!(!errors.contains("LLVM Profile"), "its counts are not complete:\n{errors}");
     Ok(())
 }
 
+/// Returns a number of the file's content and of the jobs.
 fn hash(file: &Path) -> anyhow::Result<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?);
+    JOBS.hash(&mut hasher);
     Ok(hasher.finish())
 }
