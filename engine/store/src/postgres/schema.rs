@@ -51,7 +51,9 @@ pub(super) async fn found(pool: &Pool) -> Result<Option<u32>, StoreError> {
 }
 
 async fn version_in(client: &Client) -> Result<Option<u32>, StoreError> {
-    let is_there = client.query_typed_one("SELECT to_regclass('baton.format') IS NOT NULL", &[]).await?;
+    // `to_regclass` would answer from the connection's cache of names, which a wait for the lock does not renew.
+    let is_there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'baton' AND tablename = 'format')";
+    let is_there = client.query_typed_one(is_there, &[]).await?;
     if !is_there.try_get::<_, bool>(0)? {
         return Ok(None);
     }

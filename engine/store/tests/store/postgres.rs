@@ -69,6 +69,29 @@ async fn the_tables_are_made_once_by_any_number_of_processes() {
     assert!(secrets.iter().all(|secret| *secret == secrets[0]));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_another_process_makes_meanwhile_are_found() {
+    /// Makes the table of the version under the lock for it, when another process waits for that lock.
+    const OTHER: &str = "BEGIN; SELECT pg_advisory_xact_lock(x'6261746f6e000000'::bigint);
+        DO $$ BEGIN
+            WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted) LOOP PERFORM pg_sleep(0.01); END LOOP;
+        END $$;
+        CREATE SCHEMA baton; CREATE TABLE baton.format (version integer, secret bytea);
+        INSERT INTO baton.format VALUES (99, ''); COMMIT";
+    // The locks of other tests' databases would be seen as well.
+    let server = Postgres::start(&[]);
+    let database = server.database();
+    std::thread::scope(|threads| {
+        threads.spawn(|| database.sql(OTHER));
+        while number(&database, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let address = database.address();
+        let refused = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(PostgresStore::connect(&address)));
+        assert!(matches!(refused, Err(StoreError::NewerFormat { found: 99, .. })), "{refused:?}");
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_former_owner_writes_nothing() {
     let database = postgres().database();
