@@ -13,7 +13,7 @@ use baton_types::entry::{
 use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
-use baton_types::message::{Message, Part, RepeatHint, Role, part_bytes, write_hashed_form};
+use baton_types::message::{Message, Part, RepeatHint, Role, message_hash, part_bytes};
 use baton_types::model::{ModelRequest, Offer, SystemPrompt};
 use baton_types::principal::Principal;
 
@@ -505,11 +505,8 @@ impl Transcript {
     }
 
     fn push(&mut self, message: Arc<Message>) {
-        let weight = message_weight(&message);
-        let mut hashed = Vec::with_capacity(weight + 256);
-        write_hashed_form(&message, &mut hashed);
-        self.hash = self.hash.extended(&hashed);
-        self.weight += size_of::<Message>() + weight;
+        self.hash = self.hash.extended(message_hash(&message).as_bytes());
+        self.weight += size_of::<Message>() + message_weight(&message);
         Arc::make_mut(&mut self.messages).push(message);
     }
 }

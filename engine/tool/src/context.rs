@@ -17,7 +17,7 @@ use crate::ask::{ModelAsk, ModelReply};
 use crate::breadcrumb::{BreadcrumbAsk, BreadcrumbReply};
 use crate::error::{ToolError, ToolErrorKind, parse_path};
 use crate::host::{RecallScope, RecalledCall, ToolHost};
-use crate::measure::{check_declared, measure};
+use crate::measure::{check_declared, measure_checked};
 use crate::scope::RunProgram;
 
 /// Caller of a function, for [`ToolContext::new`].
@@ -166,7 +166,7 @@ impl ToolContext {
             check_declared(&write.content, declared)
                 .map_err(|reason| ToolError::new(reason).of_kind(ToolErrorKind::InvalidInput))?;
         }
-        let facts = measure(&write.path, &write.content, write.mime_type.as_deref());
+        let facts = measure_checked(&write.path, &write.content, write.mime_type.as_deref());
         let mut effects = self.lock();
         effects.writes.retain(|(earlier, _)| earlier.path != write.path);
         effects.writes.push((write, facts.clone()));

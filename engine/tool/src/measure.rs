@@ -44,9 +44,13 @@ const DIRECTORY_BYTES: usize = 1 << 20;
 /// The media type is what the writer `declared`, if [`check_declared`] accepts it. Otherwise it follows the content first, then the
 /// extension. A text that is not UTF-8 is `application/octet-stream`, because nothing downstream could show it as text.
 pub fn measure(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> ContentFacts {
+    measure_checked(path, content, declared.filter(|declared| check_declared(content, declared).is_ok()))
+}
+
+/// Measures like [`measure`], if [`check_declared`] accepted what the writer `declared`.
+pub(crate) fn measure_checked(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> ContentFacts {
     let text = std::str::from_utf8(content).ok();
     let signature = signature(content);
-    let declared = declared.filter(|declared| check_declared(content, declared).is_ok());
     let mime_type = declared.map_or_else(
         || {
             let found = signature.map(|(_, mime_type, _)| *mime_type);
@@ -304,16 +308,25 @@ pub fn summary_of(said: &str) -> Option<String> {
     Some(shortened(said)).filter(|summary| !summary.is_empty())
 }
 
-/// `text` on one line, without control characters, at most [`SUMMARY_CHARACTERS`] long.
+/// `text` on one line, without control characters, at most [`SUMMARY_CHARACTERS`] long. Reads only as far as that reaches.
 fn shortened(text: &str) -> String {
-    let is_visible = |character: &char| !character.is_control();
-    let words = text.split_whitespace().filter(|word| word.chars().any(|character| is_visible(&character)));
-    // Read only as far as the summary reaches, so that a long text costs no more than a short one.
-    let mut characters = words.flat_map(|word| std::iter::once(' ').chain(word.chars().filter(is_visible))).skip(1);
-    let mut short: String = characters.by_ref().take(SUMMARY_CHARACTERS).collect();
-    if characters.next().is_some() {
-        short.pop();
-        short.push('…');
+    let (mut short, mut count) = (String::with_capacity(text.len().min(SUMMARY_CHARACTERS + 8)), 0);
+    for word in text.split_whitespace() {
+        let mut is_next_word = !short.is_empty();
+        for character in word.chars().filter(|character| !character.is_control()) {
+            if std::mem::take(&mut is_next_word) {
+                short.push(' ');
+                count += 1;
+            }
+            short.push(character);
+            count += 1;
+            if count > SUMMARY_CHARACTERS {
+                let end = short.char_indices().nth(SUMMARY_CHARACTERS - 1).map_or(short.len(), |(end, _)| end);
+                short.truncate(end);
+                short.push('…');
+                return short;
+            }
+        }
     }
     short
 }

@@ -251,14 +251,42 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Writes `message` as it is hashed. Call ids are left out, since they hold the task's path and no provider sees them;
-/// so are a document's author and time, which no model sees either.
-pub fn write_hashed_form(message: &Message, into: &mut Vec<u8>) {
-    let write = |result: Result<(), serde_json::Error>| result.expect("a message always serialises");
-    write(serde_json::to_writer(&mut *into, &message.role));
+/// Returns the hash of what a provider sees of `message`. Call ids are left out, since they hold the task's path and no provider sees
+/// them. A document counts by the hash of its content, so what is derived from the content is left out; so are its author and time, which
+/// no model sees.
+pub fn message_hash(message: &Message) -> ContentHash {
+    let mut form = Vec::with_capacity(512);
+    put_json(&message.role, &mut form);
     for part in &message.parts {
-        write(serde_json::to_writer(&mut *into, &Block::of(part)));
+        match part {
+            Part::Text(text) | Part::Request(text) => put(["text", text], &mut form),
+            Part::Document(version) => put_document("whole", version, &mut form),
+            Part::Pointer(version) => put_document("pointer", version, &mut form),
+            Part::Repeated(version) => put_document("repeated", version, &mut form),
+            _ => put_json(&Block::of(part), &mut form),
+        }
     }
+    ContentHash::of(&form)
+}
+
+/// Appends a version of a document, of which a message has as much as `shown` names.
+fn put_document(shown: &str, version: &DocumentVersion, form: &mut Vec<u8>) {
+    let DocumentVersion { path, content, description, .. } = version;
+    put([shown, path.as_str(), &content.mime_type, description], form);
+    form.extend_from_slice(&version.version.to_le_bytes());
+    form.extend_from_slice(content.hash.as_bytes());
+}
+
+/// Appends `texts`, each after its length, so that no other texts have the same bytes.
+fn put<const N: usize>(texts: [&str; N], form: &mut Vec<u8>) {
+    for text in texts {
+        form.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        form.extend_from_slice(text.as_bytes());
+    }
+}
+
+fn put_json(value: &impl Serialize, form: &mut Vec<u8>) {
+    serde_json::to_writer(form, value).expect("a message always serialises");
 }
 
 fn is_image(version: &DocumentVersion) -> bool {
