@@ -131,7 +131,7 @@ impl<'run> Draft<'run> {
 impl Draft<'_> {
     /// Appends an entry.
     pub(super) fn push(&mut self, entry: Entry) {
-        let recorded = Recorded { seq: self.run.shared.seq + 1, decision: self.number, at: self.at, entry };
+        let recorded = Arc::new(Recorded { seq: self.run.shared.seq + 1, decision: self.number, at: self.at, entry });
         self.run.apply(&recorded);
         self.decision.entries.push(recorded);
     }

@@ -4,6 +4,7 @@
 //! cancelled one. The entries alone show that all of them are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use baton_machine::{Run, Task};
 use baton_types::entry::{Entry, Recorded};
@@ -16,7 +17,7 @@ use baton_types::time::Timestamp;
 #[derive(Debug)]
 pub struct Cancelled {
     /// Its entries, one commit.
-    pub entries: Vec<Recorded>,
+    pub entries: Vec<Arc<Recorded>>,
     /// Number of ended tasks.
     pub tasks: usize,
     /// Number of closed open calls, including that of the caller.
@@ -87,7 +88,7 @@ fn is_below(run: &Run, task: &Task, top: &TaskId) -> bool {
 
 /// Returns the number of tasks that the entries end: each of `doomed` once, and tasks that only the end of a waiting
 /// question ends.
-fn ended(entries: &[Recorded], doomed: &BTreeMap<&TaskId, &Task>) -> Result<usize, String> {
+fn ended(entries: &[Arc<Recorded>], doomed: &BTreeMap<&TaskId, &Task>) -> Result<usize, String> {
     let mut ends: BTreeMap<&TaskId, u32> = BTreeMap::new();
     for recorded in entries {
         match &recorded.entry {
@@ -106,8 +107,8 @@ fn ended(entries: &[Recorded], doomed: &BTreeMap<&TaskId, &Task>) -> Result<usiz
     Ok(ends.len())
 }
 
-fn exactly_one_result(entries: &[Recorded], call: &CallId) -> Result<(), String> {
-    let is_result = |recorded: &&Recorded| match &recorded.entry {
+fn exactly_one_result(entries: &[Arc<Recorded>], call: &CallId) -> Result<(), String> {
+    let is_result = |recorded: &&Arc<Recorded>| match &recorded.entry {
         Entry::CallFinished(entry) => entry.call == *call,
         Entry::CallRefused(entry) => entry.call == *call,
         _ => false,

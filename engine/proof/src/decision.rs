@@ -17,7 +17,7 @@ pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
         Entry::Control(control) => matches!(control.action, ControlAction::TakenOver { .. } | ControlAction::Unpaused),
         _ => false,
     });
-    let begun: Vec<&CallId> = decision.entries.iter().filter_map(begun).collect();
+    let begun: Vec<&CallId> = decision.entries.iter().filter_map(|recorded| begun(recorded)).collect();
     let executed: Vec<&CallId> = decision.effects.iter().filter_map(executed).collect();
     let agree = if recovers { begun.iter().all(|call| executed.contains(call)) } else { begun == executed };
     if !agree {

@@ -327,7 +327,7 @@ impl Sim {
                 "state_is_the_fold: after {entries:?} the run differs from the fold of its timeline"
             );
         }
-        self.timeline.extend(decision.entries.iter().cloned());
+        self.timeline.extend(decision.entries.iter().map(|recorded| Recorded::clone(recorded)));
         self.batches.push(self.timeline.len());
         self.ledger.end_batch();
         self.ledger.compare(&self.run);

@@ -65,7 +65,7 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
             fold.apply(recorded);
             requests.apply(recorded, &fold, &mut ledger);
         }
-        entries.extend(decision.entries);
+        entries.extend(decision.entries.into_iter().map(Arc::unwrap_or_clone));
         asked.extend(decision.effects.into_iter().filter_map(|effect| match effect {
             Effect::Prompt { task, turn } => Some((task, turn)),
             _ => None,

@@ -309,7 +309,7 @@ pub enum Effect {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     /// The entries, in order, to be committed as one batch.
-    pub entries: Vec<Recorded>,
+    pub entries: Vec<Arc<Recorded>>,
     /// The effects to perform after the commit, in order.
     pub effects: Vec<Effect>,
     /// The contents of documents that the machine writes, to be committed with the entries.

@@ -1,5 +1,7 @@
 //! Calls that must be approved: who is asked, what waits, what a grant holds for, and what becomes of a denial.
 
+use std::sync::Arc;
+
 use expect_test::expect;
 
 use baton_machine::Run;
@@ -238,7 +240,7 @@ fn grant(mut run: Run, sim: &Sim) -> Vec<Entry> {
     };
     let decision = run.handle(sim.now, event).unwrap();
     assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })), "nothing is executed");
-    decision.entries.into_iter().map(|recorded| recorded.entry).collect()
+    decision.entries.into_iter().map(|recorded| Arc::unwrap_or_clone(recorded).entry).collect()
 }
 
 #[test]
@@ -272,7 +274,7 @@ fn a_definition_that_changed_between_the_grant_and_the_start_is_not_what_was_app
     let mut run = with_other_configs(&sim, &draft(EffectClass::Idempotent));
     let outcome = baton_types::event::Outcome::success(json!("worked"));
     let decision = run.handle(sim.now, Event::CallReturned { call: CallId::from("0/1.1/1.1"), outcome }).unwrap();
-    let entries: Vec<Entry> = decision.entries.into_iter().map(|recorded| recorded.entry).collect();
+    let entries: Vec<Entry> = decision.entries.into_iter().map(|recorded| Arc::unwrap_or_clone(recorded).entry).collect();
     assert!(asks(&entries, "0/1.2/1.1/approval.2"), "{entries:?}");
     assert!(!entries.iter().any(|entry| matches!(entry, Entry::CallStarted(_))), "{entries:?}");
 }
@@ -320,7 +322,7 @@ fn configs_that_change_a_call_withdraw_the_question_about_it_and_ask_again() {
     let changed = adopted(&sim, EffectClass::Idempotent, b"changed");
     let people: Vec<&Effect> = changed.effects.iter().filter(|effect| matches!(effect, Effect::AskPerson { .. })).collect();
     assert_eq!(people, [&Effect::AskPerson { question: "0/1.1/approval.2".into() }]);
-    let entries: Vec<Entry> = changed.entries.into_iter().map(|recorded| recorded.entry).collect();
+    let entries: Vec<Entry> = changed.entries.into_iter().map(|recorded| Arc::unwrap_or_clone(recorded).entry).collect();
     let withdrawn = |entry: &Entry| matches!(entry, Entry::TaskEnded(ended) if ended.task == "0/1.1/approval" && ended.state == FinalState::Cancelled);
     assert!(asks(&entries, "0/1.1/approval.2") && entries.iter().any(withdrawn), "{entries:?}");
     sim.person_answers("0/1.1/approval", yes()).unwrap();

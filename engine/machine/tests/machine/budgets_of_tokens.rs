@@ -116,20 +116,21 @@ fn a_request_that_a_crash_left_open_is_settled_at_its_worst_case() {
 fn what_a_request_used_is_unknown_after_a_crash_or_a_cancellation_and_known_after_an_answer() {
     let draft = job([agent("root", "")]);
     let sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]).start();
-    let unknown = |entries: &[Recorded]| -> Vec<bool> {
-        let settled = entries.iter().filter_map(|recorded| match &recorded.entry {
+    fn unknown<'e>(entries: impl Iterator<Item = &'e Recorded>) -> Vec<bool> {
+        let settled = entries.filter_map(|recorded| match &recorded.entry {
             Entry::BudgetSettled(settled) => Some(settled.unknown),
             _ => None,
         });
         settled.collect()
-    };
-    assert_eq!(unknown(&sim.timeline), [false]);
+    }
+    assert_eq!(unknown(sim.timeline.iter()), [false]);
     let asked = sim.timeline.iter().position(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).unwrap();
     let open = Run::fold(draft.build(), &sim.timeline[..=asked]);
     let by = Principal::person("ada");
     let cancelled = Event::CancelRequested { task: "0".into(), reason: "enough".to_owned(), by };
     for event in [Event::TakenOver { process: "another".to_owned(), after_death: false }, cancelled] {
-        assert_eq!(unknown(&open.clone().handle(sim.now, event).unwrap().entries), [true]);
+        let decision = open.clone().handle(sim.now, event).unwrap();
+        assert_eq!(unknown(decision.entries.iter().map(AsRef::as_ref)), [true]);
     }
 }
 

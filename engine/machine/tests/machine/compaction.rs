@@ -1,5 +1,7 @@
 //! Older turns are replaced before a request exceeds its window: by a digest, or by a summary of the agent's model.
 
+use std::sync::Arc;
+
 use baton_machine::Run;
 use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::document::DocumentRef;
@@ -431,7 +433,7 @@ fn go_on(run: &mut Run, mut effects: Vec<Effect>, turns: u32) -> Vec<Entry> {
             _ => continue,
         };
         let decision = run.handle(Timestamp::from_micros(at), event).unwrap();
-        entries.extend(decision.entries.into_iter().map(|recorded| recorded.entry));
+        entries.extend(decision.entries.into_iter().map(|recorded| Arc::unwrap_or_clone(recorded).entry));
         effects.extend(decision.effects);
     }
     entries

@@ -122,7 +122,7 @@ impl Walk {
     fn event(&mut self, event: Event) {
         self.now = self.now.plus(Duration::from_millis(1));
         let decision = self.run.handle(self.now, event).expect("what happens is accepted");
-        self.timeline.extend(decision.entries);
+        self.timeline.extend(decision.entries.into_iter().map(Arc::unwrap_or_clone));
     }
 
     fn answered(&mut self, task: &TaskId, calls: Vec<ModelCall>) {

@@ -63,7 +63,7 @@ impl World {
             // A refusal is returned to the sender, and changes nothing.
             let Ok(decision) = owner.run.handle(owner.last, event) else { continue };
             unlike = unlike.or(effects_match(&decision).err());
-            entries.extend(decision.entries);
+            entries.extend(decision.entries.into_iter().map(Arc::unwrap_or_clone));
             for effect in decision.effects {
                 match effect {
                     Effect::Execute { task, agent, call, tool, input } if runs_at_once(&self.configs, tool.as_str()) => {

@@ -1,7 +1,6 @@
 //! *Decide*, the second step of a run's actor: the core handles the gathered events.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use baton_types::event::{Effect, Event};
@@ -47,7 +46,7 @@ impl Actor {
         // Code gets no result before its calls are decided. What it learns of the decision is not visible to others.
         let replies_at_once = matches!(*event, Event::CallMade { .. });
         let decided = self.run.handle(self.last, *event).map(|decision| {
-            iteration.entries.extend(decision.entries.into_iter().map(Arc::new));
+            iteration.entries.extend(decision.entries);
             let contents: Vec<_> = contents.into_iter().chain(decision.contents).collect();
             self.shared.contents.remember(&contents);
             iteration.contents.extend(contents);

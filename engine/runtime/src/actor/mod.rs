@@ -119,8 +119,8 @@ pub(crate) struct Iteration {
 impl Iteration {
     /// Returns the entries and effects of `decision`.
     pub(crate) fn of(decision: Decision) -> Self {
-        let entries = decision.entries.into_iter().map(Arc::new).collect();
-        Self { entries, effects: decision.effects, contents: decision.contents, ..Self::default() }
+        let Decision { entries, effects, contents } = decision;
+        Self { entries, effects, contents, ..Self::default() }
     }
 
     /// Returns the batch with which an owner's first iteration becomes durable; `run` is as it leaves it.

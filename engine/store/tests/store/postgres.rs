@@ -87,7 +87,8 @@ async fn tables_that_another_process_makes_meanwhile_are_found() {
             std::thread::sleep(Duration::from_millis(10));
         }
         let address = database.address();
-        let refused = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(PostgresStore::connect(&address)));
+        let refused =
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(PostgresStore::connect(&address)));
         assert!(matches!(refused, Err(StoreError::NewerFormat { found: 99, .. })), "{refused:?}");
     });
 }
