@@ -9,7 +9,7 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::records::{RunRow, Totals, checksum_of, link_at};
+use super::records::{Kept, RunRow, Totals, checksum_of, link_at};
 use super::writer::{Answer, Write};
 use super::{breadcrumbs, to_sql};
 use crate::rows::{self, EntryRow, HEADS, WHOLE_RUN};
@@ -17,14 +17,16 @@ use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError};
 
 /// Checks one write, then writes it. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
 /// rolled back.
-pub(super) fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, StoreError> {
+///
+/// `kept` are the rows of runs that this connection knows. They must be forgotten when the transaction is rolled back.
+pub(super) fn perform(file: &Transaction<'_>, kept: &mut Kept, write: &Write) -> Result<Answer, StoreError> {
     match write {
-        Write::Create(run) => insert_run(file, run, &mut |_| Ok(())),
-        Write::Begin { run, owner, batch, rows } => begin(file, run, owner, batch, rows),
-        Write::TakeOver { run, owner, epoch } => take_over(file, run, owner, *epoch),
-        Write::Append { batch, rows } => append(file, batch, rows),
+        Write::Create(run) => insert_run(file, kept, run, &mut |_| Ok(())),
+        Write::Begin { run, owner, batch, rows } => begin(file, kept, run, owner, batch, rows),
+        Write::TakeOver { run, owner, epoch } => take_over(file, kept, run, owner, *epoch),
+        Write::Append { batch, rows } => append(file, kept, batch, rows),
         Write::PutContent { hash, content } => put_content(file, *hash, content).map(|()| Ok(0)),
-        Write::PutCommand { run, command } => put_command(file, run, command),
+        Write::PutCommand { run, command } => put_command(file, kept, run, command),
         Write::Breadcrumb { request, done } => Ok(match breadcrumbs::perform(file, request)? {
             Ok(written) => {
                 *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
@@ -38,6 +40,7 @@ pub(super) fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, S
 /// Inserts a run. `with` changes its row before the final save.
 fn insert_run(
     file: &Transaction<'_>,
+    kept: &mut Kept,
     run: &NewRun,
     with: &mut dyn FnMut(&mut RunRow) -> Result<(), StoreError>,
 ) -> Result<Answer, StoreError> {
@@ -76,10 +79,18 @@ fn insert_run(
     totals.save(file)?;
     with(&mut row)?;
     row.save(file)?;
+    kept.keep(row);
     Ok(Ok(0))
 }
 
-fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
+fn begin(
+    file: &Transaction<'_>,
+    kept: &mut Kept,
+    run: &NewRun,
+    owner: &str,
+    batch: &Batch,
+    rows: &[EntryRow],
+) -> Result<Answer, StoreError> {
     // Checked before anything is written, since a refusal must write nothing.
     if let Err(refused) = batch.check(1, run.past_seq()) {
         return Ok(Err(refused));
@@ -89,33 +100,38 @@ fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows:
     {
         return Ok(Err(StoreError::TriggerTaken(trigger)));
     }
-    insert_run(file, run, &mut |row| {
+    insert_run(file, kept, run, &mut |row| {
         (row.epoch, row.owner) = (1, Some(owner.to_owned()));
         run.trigger.map_or(Ok(()), |trigger| breadcrumbs::triggers::start(file, trigger, &run.id))?;
         put_parts(file, row, batch, rows)
     })
 }
 
-fn take_over(file: &Transaction<'_>, run: &RunId, owner: &str, epoch: u64) -> Result<Answer, StoreError> {
-    let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
+fn take_over(file: &Transaction<'_>, kept: &mut Kept, run: &RunId, owner: &str, epoch: u64) -> Result<Answer, StoreError> {
+    let Some(mut row) = kept.take(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
     if row.epoch != epoch {
-        return Ok(Err(StoreError::StaleEpoch { run: run.clone(), expected: epoch, found: row.epoch }));
+        let refused = StoreError::StaleEpoch { run: run.clone(), expected: epoch, found: row.epoch };
+        kept.keep(row);
+        return Ok(Err(refused));
     }
     (row.epoch, row.owner) = (row.epoch + 1, Some(owner.to_owned()));
     // If this owner dies, the run should continue at once.
     row.wakes = row.wakes.map(|_| 0);
     row.save(file)?;
-    Ok(Ok(row.epoch))
+    let epoch = row.epoch;
+    kept.keep(row);
+    Ok(Ok(epoch))
 }
 
-fn append(file: &Transaction<'_>, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
-    let Some(mut row) = RunRow::find(file, &batch.run)? else { return Ok(Err(StoreError::UnknownRun(batch.run.clone()))) };
-    if let Err(refused) = batch.check(row.epoch, row.last_seq) {
-        return Ok(Err(refused));
+fn append(file: &Transaction<'_>, kept: &mut Kept, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
+    let Some(mut row) = kept.take(file, &batch.run)? else { return Ok(Err(StoreError::UnknownRun(batch.run.clone()))) };
+    let checked = batch.check(row.epoch, row.last_seq);
+    if checked.is_ok() {
+        put_parts(file, &mut row, batch, rows)?;
+        row.save(file)?;
     }
-    put_parts(file, &mut row, batch, rows)?;
-    row.save(file)?;
-    Ok(Ok(0))
+    kept.keep(row);
+    Ok(checked.map(|()| 0))
 }
 
 /// Writes what a batch adds to its run, and changes the run's row by it.
@@ -209,13 +225,14 @@ pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCa
     Ok(())
 }
 
-fn put_command(file: &Transaction<'_>, run: &RunId, command: &Json) -> Result<Answer, StoreError> {
-    let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
+fn put_command(file: &Transaction<'_>, kept: &mut Kept, run: &RunId, command: &Json) -> Result<Answer, StoreError> {
+    let Some(mut row) = kept.take(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
     let mut totals = Totals::load(file)?;
     totals.commands += 1;
     totals.save(file)?;
     insert_command(file, &mut row, totals.commands, command.text())?;
     row.save(file)?;
+    kept.keep(row);
     Ok(Ok(totals.commands))
 }
 

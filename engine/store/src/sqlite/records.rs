@@ -7,11 +7,15 @@ use baton_types::entry::ForkPoint;
 use baton_types::id::{ContentHash, JobId, RunId};
 use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::to_sql;
 use crate::rows::{WHOLE_RUN, first_eight, root_link};
 use crate::{RunRecord, StoreError};
+
+/// The most rows of runs that a writer keeps, each about half a kilobyte.
+const MAX_KEPT: usize = 4_096;
 
 /// Returns the checksum of a row: part of a hash over all its values.
 pub(crate) fn checksum_of(row: &impl Serialize) -> i64 {
@@ -193,14 +197,65 @@ impl RunRow {
         Ok(read)
     }
 
+    /// Returns the checksum of the row. It is made of bytes rather than of a JSON text, since each batch needs one.
     fn checksum(&self) -> i64 {
         let Self { number, id, job, status, created, updated, last_seq, epoch, owner, wakes, .. } = self;
         let Self { past, past_seq, commands, tasks, link, .. } = self;
-        checksum_of(&(
-            (number, id, job, status, created, updated),
-            (last_seq, epoch, owner, wakes, past, past_seq),
-            (commands, tasks, link.as_bytes()),
-        ))
+        let mut bytes = Vec::with_capacity(512);
+        for part in
+            [*number, *created, *updated, to_sql(*past_seq), to_sql(*last_seq), to_sql(*epoch), to_sql(*commands), to_sql(*tasks)]
+        {
+            bytes.extend_from_slice(&part.to_le_bytes());
+        }
+        for part in [wakes, past] {
+            bytes.push(u8::from(part.is_some()));
+            bytes.extend_from_slice(&part.unwrap_or_default().to_le_bytes());
+        }
+        bytes.push(u8::from(owner.is_some()));
+        for part in [id.as_str(), job.as_str(), status, owner.as_deref().unwrap_or_default()] {
+            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        bytes.extend_from_slice(link.as_bytes());
+        first_eight(ContentHash::of(&bytes))
+    }
+}
+
+/// The rows of runs that this connection wrote last, for its next write to the same run.
+///
+/// They are what the file has as long as no other connection has written to it, which SQLite tells, and no transaction was rolled back.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    rows: FxHashMap<RunId, RunRow>,
+    /// SQLite's version of the file, which rises with each commit of another connection.
+    version: i64,
+}
+
+impl Kept {
+    /// Forgets all rows if another connection has written to `file`. Called at the beginning of a transaction.
+    pub(super) fn begin(&mut self, file: &Connection) -> Result<(), StoreError> {
+        let version = file.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if version != self.version || self.rows.len() >= MAX_KEPT {
+            *self = Self { rows: FxHashMap::default(), version };
+        }
+        Ok(())
+    }
+
+    /// Forgets all rows: a transaction was rolled back.
+    pub(super) fn forget(&mut self) {
+        self.rows.clear();
+    }
+
+    /// Takes the row of the run called `id`, if there is one.
+    pub(super) fn take(&mut self, file: &Connection, id: &RunId) -> Result<Option<RunRow>, StoreError> {
+        self.rows.remove(id).map_or_else(|| RunRow::find(file, id), |row| Ok(Some(row)))
+    }
+
+    /// Keeps a row that the file has, unless nobody owns the run any more.
+    pub(super) fn keep(&mut self, row: RunRow) {
+        if row.owner.is_some() {
+            self.rows.insert(row.id.clone(), row);
+        }
     }
 }
 

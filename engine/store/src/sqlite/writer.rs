@@ -19,6 +19,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::perform::perform;
+use super::records::Kept;
 use super::{SqliteStats, breadcrumbs, log_of, named};
 use crate::rows::{self, EntryRow};
 use crate::{Batch, NewRun, StoreError, Written, failpoint};
@@ -96,7 +97,8 @@ pub(super) type Answer = Result<u64, StoreError>;
 /// A write and its reply channel.
 struct Request {
     write: Write,
-    reply: oneshot::Sender<Answer>,
+    /// Gets the write back as well: the caller's thread allocated it, and should free it.
+    reply: oneshot::Sender<(Answer, Write)>,
 }
 
 /// The thread that writes.
@@ -121,7 +123,15 @@ impl Writer {
         let counters = Arc::new(Counters::default());
         let path_of = path.to_owned();
         let files = Files::of(path, &connection)?;
-        let mut work = WriterThread { connection, path: path_of, requests, counters: Arc::clone(&counters), files, failed: None };
+        let mut work = WriterThread {
+            connection,
+            path: path_of,
+            requests,
+            counters: Arc::clone(&counters),
+            files,
+            kept: Kept::default(),
+            failed: None,
+        };
         let thread = std::thread::Builder::new()
             .name("baton-store".into())
             .spawn(move || work.run())
@@ -134,7 +144,8 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let requests = self.requests.as_ref().ok_or(StoreError::Closed)?;
         requests.send(Request { write, reply }).map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        let (answer, _write) = answer.await.map_err(|_| StoreError::Closed)?;
+        answer
     }
 
     /// Returns the numbers of writes and commits.
@@ -164,6 +175,7 @@ struct WriterThread {
     requests: Receiver<Request>,
     counters: Arc<Counters>,
     files: Files,
+    kept: Kept,
     /// Why nothing is written any more.
     failed: Option<Failed>,
 }
@@ -234,9 +246,9 @@ impl WriterThread {
             failpoint::pass(before);
             let (group, answers) = self.commit_group(first);
             failpoint::pass(after);
-            for (request, answer) in group.into_iter().zip(answers) {
+            for (Request { write, reply }, answer) in group.into_iter().zip(answers) {
                 // The caller no longer waits. The write is durable all the same.
-                drop(request.reply.send(answer));
+                drop(reply.send((answer, write)));
             }
         }
     }
@@ -250,7 +262,11 @@ impl WriterThread {
         // Only now, so that what came while another process held the file is in this group too.
         let group = collect(first, &self.requests);
         let committed = begun.map_err(StoreError::Sqlite).and_then(|transaction| {
-            let answers = group.iter().map(|request| perform(&transaction, &request.write)).collect::<Result<Vec<_>, _>>()?;
+            self.kept.begin(&transaction)?;
+            let answers = group
+                .iter()
+                .map(|request| perform(&transaction, &mut self.kept, &request.write))
+                .collect::<Result<Vec<_>, _>>()?;
             transaction.commit()?;
             Ok(answers)
         });
@@ -272,6 +288,7 @@ impl WriterThread {
     /// Gives each write a transaction of its own after a group failed with `error` and was rolled back. So a write
     /// that cannot succeed fails alone.
     fn commit_each(&mut self, group: &[Request], error: StoreError) -> Vec<Answer> {
+        self.kept.forget();
         self.look_at(&error);
         if self.failed.is_some() {
             return self.failures(group);
@@ -290,7 +307,8 @@ impl WriterThread {
         }
         let mut commit = || -> Result<Answer, StoreError> {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let answer = perform(&transaction, write)?;
+            self.kept.begin(&transaction)?;
+            let answer = perform(&transaction, &mut self.kept, write)?;
             transaction.commit()?;
             Ok(answer)
         };
@@ -300,6 +318,7 @@ impl WriterThread {
                 self.failing().map_or(answer, Err)
             }
             Err(error) => {
+                self.kept.forget();
                 self.look_at(&error);
                 return Err(self.failing().unwrap_or_else(|| named(&self.path, error)));
             }
