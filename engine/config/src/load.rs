@@ -52,8 +52,13 @@ pub fn load(
     let job = job.expect("a job without faults was loaded");
     // An agent of the project that the job does not use cannot be called.
     loader.tools.retain(|_, tool| tool.agent.as_ref().is_none_or(|agent| agents.contains_key(agent)));
-    let configs =
-        Configs { job, agents, tools: loader.tools, money_limits: loader.money_limits, compile_schema: baton_schema::compile };
+    let configs = Configs {
+        job,
+        agents: agents.into_iter().collect(),
+        tools: loader.tools.into_iter().collect(),
+        money_limits: loader.money_limits,
+        compile_schema: baton_schema::compile,
+    };
     // A resumed run keeps the prices that it started with.
     if unconfigured == Unconfigured::Refused && !configs.money_limits.is_empty() {
         check_money(&configs, None, &prices(&configs, None, |_| false, PriceTable::embedded))?;

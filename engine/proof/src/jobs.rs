@@ -7,9 +7,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_types::config::{Configs, Job, Modalities, ModelSpec, ProvidedModel, Tool};
+use baton_types::config::{Agent, Configs, Job, Modalities, ModelSpec, ProvidedModel, Tool};
 use baton_types::entry::RunStarted;
-use baton_types::id::{ContentHash, ToolId};
+use baton_types::id::{AgentId, ContentHash, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::{Limits, SessionLimits};
 use baton_types::money::Price;
@@ -121,6 +121,7 @@ impl JobDraft {
             let agent = Arc::new(draft.build(&tools));
             (agent.id.clone(), agent)
         });
+        let agents: BTreeMap<AgentId, Arc<Agent>> = agents.collect();
         Arc::new(Configs {
             job: Job {
                 id: "test".into(),
@@ -140,8 +141,8 @@ impl JobDraft {
                 limits: self.limits.or(&Limits::run_defaults()),
                 session_limits: self.session_limits.clone(),
             },
-            agents: agents.collect(),
-            tools,
+            agents: agents.into_iter().collect(),
+            tools: tools.into_iter().collect(),
             money_limits: Vec::new(),
             compile_schema: baton_schema::compile,
         })

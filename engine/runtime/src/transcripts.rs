@@ -103,8 +103,6 @@ pub(crate) struct Transcripts {
     bound: usize,
     /// Counts uses.
     uses: u64,
-    /// The kept conversations by their last use: the one used longest ago is dropped first.
-    by_use: BTreeMap<u64, TaskId>,
 }
 
 /// A conversation in memory.
@@ -116,7 +114,7 @@ struct Kept {
 
 impl Transcripts {
     pub(crate) fn new(store: Arc<dyn Store>, run: RunId, prompts: Prompts, bound: usize) -> Self {
-        Self { store, run, prompts, kept: FxHashMap::default(), bytes: 0, bound, uses: 0, by_use: BTreeMap::new() }
+        Self { store, run, prompts, kept: FxHashMap::default(), bytes: 0, bound, uses: 0 }
     }
 
     /// Grows the kept conversations by entries that were just committed; `run` is the state after them.
@@ -153,11 +151,8 @@ impl Transcripts {
             self.keep(task.clone(), rebuilt);
         }
         self.uses += 1;
-        let uses = self.uses;
         let kept = self.kept.get_mut(task).expect("it was there or has just been rebuilt");
-        let id = self.by_use.remove(&kept.used).unwrap_or_else(|| task.clone());
-        self.by_use.insert(uses, id);
-        kept.used = uses;
+        kept.used = self.uses;
         let request = kept.transcript.request();
         self.drop_excess();
         Ok(request)
@@ -213,7 +208,6 @@ impl Transcripts {
     /// Drops every conversation.
     pub(crate) fn clear(&mut self) {
         self.kept = FxHashMap::default();
-        self.by_use.clear();
         self.bytes = 0;
     }
 
@@ -221,22 +215,29 @@ impl Transcripts {
         self.uses += 1;
         let weight = transcript.weight();
         self.bytes += weight;
-        self.by_use.insert(self.uses, task.clone());
         self.kept.insert(task, Box::new(Kept { transcript, weight, used: self.uses }));
     }
 
     fn drop_task(&mut self, task: &TaskId) {
         if let Some(kept) = self.kept.remove(task) {
             self.bytes -= kept.weight;
-            self.by_use.remove(&kept.used);
         }
     }
 
-    /// Drops what was used longest ago until the rest is within the bound; the newest one stays.
+    /// If the conversations are beyond the bound, drops what was used longest ago until the rest has three quarters of it, so that this
+    /// does not happen again soon. The newest one stays.
     fn drop_excess(&mut self) {
-        while self.bytes > self.bound && self.kept.len() > 1 {
-            let Some((_, oldest)) = self.by_use.pop_first() else { return };
-            self.drop_task(&oldest);
+        if self.bytes <= self.bound {
+            return;
+        }
+        let mut by_use: Vec<(u64, TaskId)> = self.kept.iter().map(|(task, kept)| (kept.used, task.clone())).collect();
+        by_use.sort_unstable();
+        by_use.pop();
+        for (_, task) in by_use {
+            if self.bytes <= self.bound / 4 * 3 {
+                return;
+            }
+            self.drop_task(&task);
         }
     }
 }

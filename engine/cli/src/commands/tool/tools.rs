@@ -31,7 +31,7 @@ impl Tools {
         match job.or(here) {
             Some(name) => {
                 let configs = job::load(place, name)?.configs;
-                let by_id = configs.tools.clone();
+                let by_id = configs.tools.clone().into_iter().collect();
                 Ok(Self { by_id, job: Some(name.to_owned()), settings, agent: None, configs: Some(configs) })
             }
             None => Ok(Self { by_id: job::tools(place)?, job: None, settings, agent: None, configs: None }),
