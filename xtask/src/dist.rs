@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: the program to distribute, without paths of the machine that built it.
 //!
 //! The build uses profile-guided optimization: an instrumented program executes the jobs of [`training`] and counts how often each part of
-//! its code runs; a second build is optimized by these counts. Here this matters more than the speed of single functions. A run of three
+//! its code runs; a second build is optimized by these counts, and its linker puts the functions that ran side by side. Here this matters more than the speed of single functions. A run of three
 //! agents executes 100,000 different instructions. Without the counts they are spread over 640 KB on 970 pages, far more than a processor's
 //! first cache of instructions (32 KB) and its first cache of page addresses hold.
 
@@ -16,6 +16,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 
 use self::paths::{Replaced, c_flags, paths_in, replaced, rust_flags, text};
+use self::training::Counts;
 use crate::project::{cargo, root};
 
 /// The folder of these builds. Other flags than those of everyday builds would otherwise make these build again.
@@ -49,9 +50,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
 /// Builds `program` of one of [`PACKAGES`] by the counts of a training. Returns its path.
 pub(crate) fn build(program: &str) -> anyhow::Result<PathBuf> {
     let builds = Builds::new()?;
-    let counting = builds.build(TRAINING, "counting", "-Cprofile-generate")?;
-    let counts = training::counts(&counting, &root().join(TARGET), &builds.tool)?;
-    builds.build(program, "counted", &format!("-Cprofile-use={}", text(&counts)?))
+    let counting = builds.build(TRAINING, "counting", ["-Cprofile-generate".to_owned()])?;
+    let Counts { profile, order } = training::counts(&counting, &root().join(TARGET), &builds.tool)?;
+    let profile = format!("-Cprofile-use={}", text(&profile)?);
+    // The linker of rustc itself on this platform knows the option.
+    let order = if cfg!(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")) {
+        format!("-Clink-arg=-Wl,--no-warn-symbol-ordering,--symbol-ordering-file={}", text(&order)?)
+    } else {
+        String::new()
+    };
+    builds.build(program, "counted", [profile, order])
 }
 
 /// The common part of both builds.
@@ -73,13 +81,13 @@ impl Builds {
         Ok(Self { host, tool, replaced: replaced()? })
     }
 
-    /// Builds `program` into a folder by the name of this `build`, with another flag of rustc. Returns its path.
-    fn build(&self, program: &str, build: &str, flag: &str) -> anyhow::Result<PathBuf> {
+    /// Builds `program` into a folder by the name of this `build`, with more flags of rustc; empty ones are left out. Returns its path.
+    fn build(&self, program: &str, build: &str, more: impl IntoIterator<Item = String>) -> anyhow::Result<PathBuf> {
         let target = root().join(TARGET).join(build);
         let mut command = cargo(&["build", "--locked", "--profile", PROFILE, "--target", &self.host, "--bin", program]);
         command.arg("--target-dir").arg(&target).args(PACKAGES.iter().flat_map(|package| ["--package", *package]));
         let mut flags = rust_flags(&self.replaced)?;
-        flags.push(flag.to_owned());
+        flags.extend(more.into_iter().filter(|flag| !flag.is_empty()));
         if cfg!(all(target_os = "linux", target_env = "gnu")) {
             flags.push(PACKED.to_owned());
         }

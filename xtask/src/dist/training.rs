@@ -1,6 +1,7 @@
 //! The jobs that the instrumented program executes: small ones of the benchmark. `suspended` is not among them, since it needs a second
 //! process.
 
+use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,12 +30,21 @@ const JOBS: [&[&str]; 14] = [
     &["startup", "--n", "15"],
 ];
 
-/// Returns the file with the counts of `program`; `tool` is `llvm-profdata`.
+/// The files with the counts of a program.
+pub(super) struct Counts {
+    /// How often each part of each function ran, for the compiler.
+    pub(super) profile: PathBuf,
+    /// The names of the functions that ran, those that ran most often first, one in each line.
+    pub(super) order: PathBuf,
+}
+
+/// Returns the counts of `program`; `tool` is `llvm-profdata`.
 ///
 /// The counts of a training are never the same twice, and another file is another build. So the same program trains once with the same jobs.
-pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Result<PathBuf> {
-    let counts = target.join(format!("{:016x}.profdata", hash(program)?));
-    if counts.exists() {
+pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Result<Counts> {
+    let name = target.join(format!("{:016x}", hash(program)?));
+    let counts = Counts { profile: name.with_extension("profdata"), order: name.with_extension("order") };
+    if counts.profile.exists() {
         return Ok(counts);
     }
     let place = target.join("training");
@@ -54,14 +64,42 @@ pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Resu
     // features that the training does not use.
     let status = Command::new(tool).args(["merge", "--sparse", "--output"]).arg(&merged).arg(&place).status();
     ensure!(status.context("llvm-profdata cannot be started")?.success(), "llvm-profdata failed");
-    fs::rename(&merged, &counts).with_context(|| format!("{} cannot be written", counts.display()))?;
     for entry in fs::read_dir(target).with_context(|| format!("{} cannot be read", target.display()))? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "profdata") && path != counts {
+        if path.extension().is_some_and(|extension| extension == "profdata" || extension == "order") {
             fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
         }
     }
+    let shown = Command::new(tool).args(["show", "--all-functions", "--counts"]).arg(&merged).output()?;
+    ensure!(shown.status.success(), "llvm-profdata failed: {}", String::from_utf8_lossy(&shown.stderr));
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    let order = executed(&shown);
+    ensure!(!order.is_empty(), "llvm-profdata names no function that ran");
+    fs::write(&counts.order, order.join("\n") + "\n").with_context(|| format!("{} cannot be written", counts.order.display()))?;
+    // Last, since this file stands for both.
+    fs::rename(&merged, &counts.profile).with_context(|| format!("{} cannot be written", counts.profile.display()))?;
     Ok(counts)
+}
+
+/// Returns the names of the functions that ran, those that ran most often first. `shown` is what `llvm-profdata show` prints: the name of each
+/// function, after that of its module if it is not visible outside, and then its counts.
+fn executed(shown: &str) -> Vec<&str> {
+    let (mut found, mut function) = (Vec::new(), "");
+    for line in shown.lines() {
+        if let Some(counts) = line.trim_start().strip_prefix("Block counts: [") {
+            let counts = counts.trim_end_matches(']').split(',').filter_map(|count| count.trim().parse().ok());
+            let most: u64 = counts.max().unwrap_or(0);
+            if most > 0 {
+                found.push((Reverse(most), function));
+            }
+        } else if let Some(name) =
+            line.strip_prefix("  ").and_then(|line| line.strip_suffix(':')).filter(|name| !name.starts_with(' '))
+        {
+            function = name.rsplit(';').next().unwrap_or(name);
+        }
+    }
+    found.sort();
+    found.into_iter().map(|(_, function)| function).collect()
 }
 
 /// Executes the instrumented program, which leaves its counts in `place`.
@@ -86,4 +124,29 @@ fn hash(file: &Path) -> anyhow::Result<u64> {
     hasher.write(&fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?);
     JOBS.hash(&mut hasher);
     Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::executed;
+
+    #[test]
+    fn functions_that_ran_are_named_by_how_often() {
+        let shown = "Counters:
+  _ZN1a5start17h0E:
+    Hash: 0x01
+    Counters: 2
+    Block counts: [1, 0]
+  some_crate.7-cgu.0;_ZN1b5often17h1E:
+    Hash: 0x02
+    Counters: 3
+    Block counts: [10, 400, 2]
+  _ZN1c5never17h2E:
+    Hash: 0x03
+    Counters: 1
+    Block counts: [0]
+Instrumentation level: IR
+";
+        assert_eq!(executed(shown), ["_ZN1b5often17h1E", "_ZN1a5start17h0E"]);
+    }
 }
