@@ -18,10 +18,6 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 /// Longest wait for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The number of pages in the log from which a commit copies them into the file. SQLite's own is 1,000. Most pages change often, such as
-/// those with the rows of runs that proceed, and each is copied once.
-const CHECKPOINT_PAGES: u32 = 4_000;
-
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
 pub const FORMAT_VERSION: u32 = 15;
 
@@ -47,7 +43,6 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(named)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(named)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(named)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(named)?;
     connection.pragma_update(None, "cell_size_check", true).map_err(named)?;
     keep_plans(&connection).map_err(named)?;
     connection.set_prepared_statement_cache_capacity(32);
