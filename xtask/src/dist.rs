@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: the program to distribute, without paths of the machine that built it.
 //!
 //! The build uses profile-guided optimization: an instrumented program executes the jobs of [`training`] and counts how often each part of
-//! its code runs; a second build is optimized by these counts, and its linker puts the functions that ran side by side. Here this matters more than the speed of single functions. A run of three
+//! its code runs. A second build is optimized by these counts, and its linker puts the functions that ran side by side. Here this matters more than the speed of single functions. A run of three
 //! agents executes 100,000 different instructions. Without the counts they are spread over 640 KB on 970 pages, far more than a processor's
 //! first cache of instructions (32 KB) and its first cache of page addresses hold.
 
@@ -35,6 +35,9 @@ const PACKAGES: [&str; 2] = ["baton", TRAINING];
 /// Packs the table of addresses that the loader adjusts: 25 KB instead of 2 MB. Needs glibc 2.36, of 2022.
 const PACKED: &str = "-Clink-arg=-Wl,-z,pack-relative-relocs";
 
+/// Puts the parts of functions that never ran in the training apart from the rest of these functions.
+const SPLITTING: [&str; 2] = ["-Cllvm-args=-enable-split-machine-functions", "-Cllvm-args=-mfs-psi-cutoff=0"];
+
 /// Builds the program, and fails if it contains a path of this machine.
 pub(crate) fn run() -> anyhow::Result<()> {
     let program = build("baton")?;
@@ -59,7 +62,7 @@ pub(crate) fn build(program: &str) -> anyhow::Result<PathBuf> {
     } else {
         String::new()
     };
-    builds.build(program, "counted", [profile, order])
+    builds.build(program, "counted", [profile, order].into_iter().chain(SPLITTING.map(str::to_owned)))
 }
 
 /// The common part of both builds.

@@ -95,8 +95,10 @@ const PURE: [(&str, &[&str]); 4] = [
         &[
             "base64",
             "blake3",
+            "indexmap",
             "jiff",
             "rpds",
+            "rustc-hash",
             "schemars",
             "serde",
             "serde_json",

@@ -224,8 +224,8 @@ impl Transcripts {
         }
     }
 
-    /// If the conversations are beyond the bound, drops what was used longest ago until the rest has three quarters of it, so that this
-    /// does not happen again soon. The newest one stays.
+    /// Drops the conversations that were used longest ago if all of them are beyond the bound. The rest has three quarters of it, so
+    /// that this does not happen again soon. The newest one stays.
     fn drop_excess(&mut self) {
         if self.bytes <= self.bound {
             return;

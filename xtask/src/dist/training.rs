@@ -32,7 +32,7 @@ const JOBS: [&[&str]; 14] = [
 
 /// The files with the counts of a program.
 pub(super) struct Counts {
-    /// How often each part of each function ran, for the compiler.
+    /// The counts of all parts of functions, for the compiler.
     pub(super) profile: PathBuf,
     /// The names of the functions that ran, those that ran most often first, one in each line.
     pub(super) order: PathBuf,
@@ -76,7 +76,7 @@ pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Resu
     let order = executed(&shown);
     ensure!(!order.is_empty(), "llvm-profdata names no function that ran");
     fs::write(&counts.order, order.join("\n") + "\n").with_context(|| format!("{} cannot be written", counts.order.display()))?;
-    // Last, since this file stands for both.
+    // Last: if this file exists, so does the other.
     fs::rename(&merged, &counts.profile).with_context(|| format!("{} cannot be written", counts.profile.display()))?;
     Ok(counts)
 }

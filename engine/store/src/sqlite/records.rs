@@ -223,7 +223,7 @@ impl RunRow {
 
 /// The rows of runs that this connection wrote last, for its next write to the same run.
 ///
-/// They are what the file has as long as no other connection has written to it, which SQLite tells, and no transaction was rolled back.
+/// They are those of the file as long as no other connection has written to it and no transaction was rolled back.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     rows: FxHashMap<RunId, RunRow>,
@@ -251,7 +251,7 @@ impl Kept {
         self.rows.remove(id).map_or_else(|| RunRow::find(file, id), |row| Ok(Some(row)))
     }
 
-    /// Keeps a row that the file has, unless nobody owns the run any more.
+    /// Keeps a row that the file has, if the run has an owner.
     pub(super) fn keep(&mut self, row: RunRow) {
         if row.owner.is_some() {
             self.rows.insert(row.id.clone(), row);

@@ -255,7 +255,7 @@ impl<'a> Record<'a> {
 /// them. A document counts by the hash of its content, so what is derived from the content is left out; so are its author and time, which
 /// no model sees.
 pub fn message_hash(message: &Message) -> ContentHash {
-    let mut form = Vec::with_capacity(512);
+    let mut form = Vec::with_capacity(256);
     put_json(&message.role, &mut form);
     for part in &message.parts {
         match part {
