@@ -35,9 +35,6 @@ const PACKAGES: [&str; 2] = ["baton", TRAINING];
 /// Packs the table of addresses that the loader adjusts: 25 KB instead of 2 MB. Needs glibc 2.36, of 2022.
 const PACKED: &str = "-Clink-arg=-Wl,-z,pack-relative-relocs";
 
-/// Puts the parts of functions that never ran in the training apart from the rest of these functions.
-const SPLITTING: [&str; 2] = ["-Cllvm-args=-enable-split-machine-functions", "-Cllvm-args=-mfs-psi-cutoff=0"];
-
 /// Builds the program, and fails if it contains a path of this machine.
 pub(crate) fn run() -> anyhow::Result<()> {
     let program = build("baton")?;
@@ -62,7 +59,7 @@ pub(crate) fn build(program: &str) -> anyhow::Result<PathBuf> {
     } else {
         String::new()
     };
-    builds.build(program, "counted", [profile, order].into_iter().chain(SPLITTING.map(str::to_owned)))
+    builds.build(program, "counted", [profile, order])
 }
 
 /// The common part of both builds.
