@@ -18,6 +18,9 @@ use crate::{Batch, StoreError};
 /// Size in bytes from which a row takes no further entry. Reading one entry reads its whole row.
 const ROW_BYTES: usize = 32 << 10;
 
+/// The room that a row's text gets at first: a turn with a few calls needs less.
+const USUAL_ROW_BYTES: usize = 2 << 10;
+
 /// The key under which all rows of a run are filed in SQLite, beside those of its tasks.
 pub(crate) const WHOLE_RUN: i64 = 0;
 
@@ -44,7 +47,8 @@ pub(crate) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
     let mut rows = Vec::new();
     let mut rest = batch.entries.iter().peekable();
     while let Some(first) = rest.peek().map(|first| first.seq) {
-        let (mut last, mut tasks, mut text) = (first, Vec::new(), vec![b'[']);
+        let (mut last, mut tasks, mut text) = (first, Vec::new(), Vec::with_capacity(USUAL_ROW_BYTES));
+        text.push(b'[');
         let mut task = None;
         while text.len() < ROW_BYTES
             && let Some(recorded) = rest.next()

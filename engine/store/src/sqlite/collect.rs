@@ -94,6 +94,9 @@ fn remove(
             "DELETE FROM batches WHERE batch IN (SELECT batch FROM places WHERE run = ?1 AND task = ?2)",
             [run.number, WHOLE_RUN],
         )?;
+        for place in run.recent.places()? {
+            file.execute("DELETE FROM batches WHERE batch = ?1", [place.1])?;
+        }
         for table in ["places", "commands", "runs"] {
             file.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run.number])?;
         }

@@ -8,6 +8,7 @@ use rusqlite::types::Value;
 use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::perform::{insert_command, insert_logged};
+use super::recent::Recent;
 use super::records::{RunRow, Totals};
 use super::{SqliteStore, breadcrumbs, named, notifier, schema, to_sql, verify};
 use crate::copy::{Ends, Message, Page, Receiver, Sender, Table, Values, check_copy, check_source};
@@ -43,16 +44,22 @@ impl Ends for SqliteStore {
     }
 }
 
-/// Returns the rows of a table, as a part of a query.
-const fn rows_of(table: Table) -> &'static str {
+/// Returns the rows of a table, as parts of queries.
+fn rows_of(table: Table) -> Vec<&'static str> {
     match table {
-        Table::Waiting => "runs WHERE wakes IS NOT NULL",
+        Table::Waiting => vec!["runs WHERE wakes IS NOT NULL"],
         // From the places, which have the order and the last entry of each row.
-        Table::Entries => {
-            "(SELECT p.run, first, last, b.checksum, link, entries FROM places AS p CROSS JOIN batches AS b USING (batch) WHERE task = 0)"
-        }
-        Table::Places => "places WHERE task NOT IN (0, 1)",
-        _ => table.name(),
+        Table::Entries => vec![
+            "(SELECT p.run, first, last, b.checksum, link, entries FROM places AS p CROSS JOIN batches AS b USING (batch) WHERE task = 0)",
+            "(SELECT r.run, first, value ->> 0 AS last, b.checksum, b.link, entries
+              FROM runs AS r, json_each(recent) CROSS JOIN batches AS b ON batch = value ->> 1)",
+        ],
+        Table::Places => vec![
+            "places WHERE task NOT IN (0, 1)",
+            "(SELECT run, task.value AS task, place.value ->> 0 AS last
+              FROM runs, json_each(recent) AS place, json_each(place.value, '$[2]') AS task)",
+        ],
+        _ => vec![table.name()],
     }
 }
 
@@ -64,12 +71,14 @@ fn send(file: &Transaction<'_>, to: &Sender) -> Result<Verification, StoreError>
     to.send_blocking(Message::Begin { secret, commands: to_sql(commands) })?;
     for table in Table::ALL {
         let columns = table.parts().1.len();
-        let mut statement = file.prepare(&table.query(rows_of(table)))?;
-        let mut rows = statement.query([])?;
         let mut page = Page::new(table);
-        while let Some(row) = rows.next()? {
-            let row = (0..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>()?;
-            page.add(row).map_or(Ok(()), |full| to.send_blocking(full))?;
+        for rows in rows_of(table) {
+            let mut statement = file.prepare(&table.query(rows))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let row = (0..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>()?;
+                page.add(row).map_or(Ok(()), |full| to.send_blocking(full))?;
+            }
         }
         to.send_blocking(page.take())?;
     }
@@ -79,8 +88,10 @@ fn send(file: &Transaction<'_>, to: &Sender) -> Result<Verification, StoreError>
 /// Whether the file has no rows of any table.
 fn is_empty(file: &Transaction<'_>) -> Result<bool, StoreError> {
     for table in Table::ALL {
-        if file.prepare(&format!("SELECT 1 FROM {}", rows_of(table)))?.exists([])? {
-            return Ok(false);
+        for rows in rows_of(table) {
+            if file.prepare(&format!("SELECT 1 FROM {rows}"))?.exists([])? {
+                return Ok(false);
+            }
         }
     }
     Ok(true)
@@ -126,6 +137,7 @@ fn write(file: &Transaction<'_>, table: Table, mut row: Values) -> Result<(), St
                 wakes: None,
                 commands: 0,
                 tasks: 0,
+                recent: Recent::default(),
             };
             run.insert_as(file, number).map(drop)
         }

@@ -21,6 +21,7 @@ mod layout;
 mod notifier;
 mod perform;
 mod reader;
+mod recent;
 mod records;
 mod schema;
 mod verify;

@@ -9,10 +9,11 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::recent::{Place, Recent};
 use super::records::{Kept, RunRow, Totals, checksum_of, link_at};
 use super::writer::{Answer, Write};
 use super::{breadcrumbs, to_sql};
-use crate::rows::{self, EntryRow, HEADS, WHOLE_RUN};
+use crate::rows::{self, EntryRow};
 use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError};
 
 /// Checks one write, then writes it. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
@@ -69,6 +70,7 @@ fn insert_run(
         past_seq: run.past_seq(),
         commands: 0,
         tasks: 0,
+        recent: Recent::default(),
         link,
     };
     if !row.insert(file)? {
@@ -128,7 +130,7 @@ fn append(file: &Transaction<'_>, kept: &mut Kept, batch: &Batch, rows: &[EntryR
     let checked = batch.check(row.epoch, row.last_seq);
     if checked.is_ok() {
         put_parts(file, &mut row, batch, rows)?;
-        row.save(file)?;
+        if batch.releases || !batch.consumed.is_empty() { row.save(file)? } else { row.save_after_batch(file)? }
     }
     kept.keep(row);
     Ok(checked.map(|()| 0))
@@ -142,22 +144,13 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[En
     }
     let mut insert =
         file.prepare_cached("INSERT INTO batches (run, first, checksum, link, entries) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    let mut place = file.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?;
-    // Not one upsert with RETURNING: SQLite would allocate a temporary table, about 87 KB, for each execution.
-    let mut count = file.prepare_cached("UPDATE places SET batch = batch + 1 WHERE run = ?1 AND task = ?2 AND last = ?3")?;
     for row in rows {
         run.link = run.link.extended(row.body.as_bytes());
         let checksum = rows::first_eight(row.body);
         let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.text])?;
-        place.execute([run.number, WHOLE_RUN, to_sql(row.last), number])?;
-        for task in &row.tasks {
-            place.execute([run.number, *task, to_sql(row.last), number])?;
-            if count.execute([run.number, HEADS, *task])? == 0 {
-                place.execute([run.number, HEADS, *task, 1])?;
-                run.tasks += 1;
-            }
-        }
+        run.recent.push(&Place(row.last, number, row.tasks.clone()));
     }
+    run.tasks += run.recent.file(file, run.number)?;
     for call in &batch.logged {
         insert_logged(file, &run.id, call)?;
     }

@@ -11,9 +11,10 @@ use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, CallId, ContentHash, MemoryId, RunId, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use tokio::sync::Semaphore;
 
+use super::recent::Place;
 use super::records::{RunRow, Totals, checksum_of, link_at};
 use super::{named, schema, to_sql};
 use crate::rows::{self, HEADS, StoredRow, WHOLE_RUN};
@@ -109,6 +110,11 @@ const ROWS: &str = "SELECT first, last, entries, checksum, link, batch FROM plac
      WHERE places.run = ?1 AND places.task = ?2 AND places.last > ?3
      AND (first <= ?4 OR first > last OR first IS NULL) ORDER BY places.last";
 
+/// The row of one of the latest batches of a run, under the conditions of [`ROWS`]: its last entry, its number, and the entry by which it
+/// begins.
+const RECENT_ROW: &str = "SELECT first, last, entries, checksum, link, place.batch FROM (SELECT ?1 AS last, ?2 AS batch) AS place
+     LEFT JOIN batches USING (batch) WHERE first <= ?3 OR first > last OR first IS NULL";
+
 /// Gives the rows filed under `key` that end after entry `after` and begin by entry `by` to `with`, in order and with their numbers,
 /// until it has enough.
 fn each_row(
@@ -122,17 +128,35 @@ fn each_row(
     let mut statement = file.prepare_cached(ROWS)?;
     let mut rows = statement.query(params![run.number, key, to_sql(after), to_sql(by)])?;
     while let Some(row) = rows.next()? {
-        let last = row.get::<_, i64>(1)? as u64;
-        let Some(first) = row.get::<_, Option<i64>>(0)? else {
-            return Err(StoreError::Corrupt { what: format!("run {} lacks the entries that end with {last}", run.id) });
-        };
-        let text = row.get_ref(2)?.as_str().map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
-        let link = ContentHash::from_bytes(row.get(4)?);
-        if !with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link }, row.get(5)?)? {
-            break;
+        if !one_row(run, row, &mut with)? {
+            return Ok(());
+        }
+    }
+    let mut statement = file.prepare_cached(RECENT_ROW)?;
+    for Place(last, batch, _) in run.recent.places()?.into_iter().filter(|place| place.has(key) && place.0 > after) {
+        let mut rows = statement.query(params![to_sql(last), batch, to_sql(by)])?;
+        if let Some(row) = rows.next()?
+            && !one_row(run, row, &mut with)?
+        {
+            return Ok(());
         }
     }
     Ok(())
+}
+
+/// Gives a row of [`ROWS`] to `with`, with its number.
+fn one_row(
+    run: &RunRow,
+    row: &Row<'_>,
+    with: &mut impl FnMut(StoredRow<'_>, i64) -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    let last = row.get::<_, i64>(1)? as u64;
+    let Some(first) = row.get::<_, Option<i64>>(0)? else {
+        return Err(StoreError::Corrupt { what: format!("run {} lacks the entries that end with {last}", run.id) });
+    };
+    let text = row.get_ref(2)?.as_str().map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
+    let link = ContentHash::from_bytes(row.get(4)?);
+    with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link }, row.get(5)?)
 }
 
 /// See [`crate::Store::entries`].

@@ -10,11 +10,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::recent::Recent;
 use super::to_sql;
 use crate::rows::{WHOLE_RUN, first_eight, root_link};
 use crate::{RunRecord, StoreError};
 
-/// The most rows of runs that a writer keeps, each about half a kilobyte.
+/// From this many rows of runs on, a writer forgets all of them. Each has about a kilobyte.
 const MAX_KEPT: usize = 4_096;
 
 /// Returns the checksum of a row: part of a hash over all its values.
@@ -45,12 +46,15 @@ pub(super) struct RunRow {
     pub(super) commands: u64,
     /// Number of tasks in its places.
     pub(super) tasks: u64,
+    /// Its batches that have no places yet.
+    pub(super) recent: Recent,
     /// Last link of its hash chain: see [`super::rows`].
     pub(super) link: ContentHash,
 }
 
 const COLUMNS: &str =
-    "run, id, job, status, created, updated, last_seq, epoch, owner, wakes, past, past_seq, commands, tasks, link, checksum";
+    "run, id, job, status, created, updated, last_seq, epoch, owner, wakes, past, past_seq, commands, tasks, recent, link,
+     checksum";
 
 impl RunRow {
     /// Returns the row of the run called `id`, if there is one.
@@ -100,7 +104,8 @@ impl RunRow {
         self.number = number;
         let written = file
             .prepare_cached(&format!(
-                "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+                "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                 ?17)
                  ON CONFLICT (id) DO NOTHING"
             ))?
             .execute(params![
@@ -118,6 +123,7 @@ impl RunRow {
                 to_sql(self.past_seq),
                 to_sql(self.commands),
                 to_sql(self.tasks),
+                self.recent.text(),
                 self.link.as_bytes(),
                 self.checksum()
             ])?;
@@ -126,9 +132,10 @@ impl RunRow {
 
     /// Writes what can change of a row.
     pub(super) fn save(&self, file: &Connection) -> Result<(), StoreError> {
-        file.prepare_cached(
+        let changed = file
+            .prepare_cached(
             "UPDATE runs SET status = ?2, updated = ?3, last_seq = ?4, epoch = ?5, owner = ?6, wakes = ?7, commands = ?8, tasks = ?9,
-             link = ?10, checksum = ?11 WHERE run = ?1",
+             recent = ?10, link = ?11, checksum = ?12 WHERE run = ?1",
         )?
         .execute(params![
             self.number,
@@ -140,10 +147,38 @@ impl RunRow {
             self.wakes,
             to_sql(self.commands),
             to_sql(self.tasks),
+            self.recent.text(),
             self.link.as_bytes(),
             self.checksum()
         ])?;
-        Ok(())
+        self.one_changed(changed)
+    }
+
+    /// Writes what a batch changes that consumes no command and releases nothing. Only [`Self::save`] touches the indexes of runs.
+    pub(super) fn save_after_batch(&self, file: &Connection) -> Result<(), StoreError> {
+        let changed = file
+            .prepare_cached(
+                "UPDATE runs SET status = ?2, updated = ?3, last_seq = ?4, tasks = ?5, recent = ?6, link = ?7, checksum = ?8 WHERE run = ?1",
+            )?
+            .execute(params![
+                self.number,
+                self.status,
+                self.updated,
+                to_sql(self.last_seq),
+                to_sql(self.tasks),
+                self.recent.text(),
+                self.link.as_bytes(),
+                self.checksum()
+            ])?;
+        self.one_changed(changed)
+    }
+
+    /// Reports a row that is no longer there: a kept row was not read before it was written.
+    fn one_changed(&self, changed: usize) -> Result<(), StoreError> {
+        if changed == 1 {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt { what: format!("the row of run {} is missing", self.id) })
     }
 
     /// Returns the run for lists of runs.
@@ -189,9 +224,10 @@ impl RunRow {
             past_seq: row.get::<_, i64>(11)? as u64,
             commands: row.get::<_, i64>(12)? as u64,
             tasks: row.get::<_, i64>(13)? as u64,
-            link: ContentHash::from_bytes(row.get(14)?),
+            recent: Recent::stored(row.get(14)?),
+            link: ContentHash::from_bytes(row.get(15)?),
         };
-        if row.get::<_, i64>(15)? != read.checksum() {
+        if row.get::<_, i64>(16)? != read.checksum() {
             return Err(StoreError::Corrupt { what: format!("the row of run {} does not match its checksum", read.id) });
         }
         Ok(read)
@@ -200,8 +236,8 @@ impl RunRow {
     /// Returns the checksum of the row. It is made of bytes rather than of a JSON text, since each batch needs one.
     fn checksum(&self) -> i64 {
         let Self { number, id, job, status, created, updated, last_seq, epoch, owner, wakes, .. } = self;
-        let Self { past, past_seq, commands, tasks, link, .. } = self;
-        let mut bytes = Vec::with_capacity(512);
+        let Self { past, past_seq, commands, tasks, recent, link, .. } = self;
+        let mut bytes = Vec::with_capacity(2_048);
         for part in
             [*number, *created, *updated, to_sql(*past_seq), to_sql(*last_seq), to_sql(*epoch), to_sql(*commands), to_sql(*tasks)]
         {
@@ -212,7 +248,7 @@ impl RunRow {
             bytes.extend_from_slice(&part.unwrap_or_default().to_le_bytes());
         }
         bytes.push(u8::from(owner.is_some()));
-        for part in [id.as_str(), job.as_str(), status, owner.as_deref().unwrap_or_default()] {
+        for part in [id.as_str(), job.as_str(), status, owner.as_deref().unwrap_or_default(), recent.text()] {
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bytes.extend_from_slice(part.as_bytes());
         }
@@ -227,12 +263,12 @@ impl RunRow {
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     rows: FxHashMap<RunId, RunRow>,
-    /// SQLite's version of the file, which rises with each commit of another connection.
+    /// SQLite's version of the file, which changes when another connection commits.
     version: i64,
 }
 
 impl Kept {
-    /// Forgets all rows if another connection has written to `file`. Called at the beginning of a transaction.
+    /// Forgets all rows if another connection has written to `file`, or if there are too many. Called at the beginning of a transaction.
     pub(super) fn begin(&mut self, file: &Connection) -> Result<(), StoreError> {
         let version = file.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if version != self.version || self.rows.len() >= MAX_KEPT {
@@ -251,7 +287,7 @@ impl Kept {
         self.rows.remove(id).map_or_else(|| RunRow::find(file, id), |row| Ok(Some(row)))
     }
 
-    /// Keeps a row that the file has, if the run has an owner.
+    /// Keeps a row that the file has, if the run has an owner: without one, its next write may be of another process.
     pub(super) fn keep(&mut self, row: RunRow) {
         if row.owner.is_some() {
             self.rows.insert(row.id.clone(), row);
@@ -276,6 +312,12 @@ pub(super) fn link_at(file: &Connection, mut run: RunRow, seq: u64) -> Result<Co
         )?
         .query_row([run.number, WHOLE_RUN, to_sql(seq)], |row| row.get(0))
         .optional()?;
+    let found = match (found, run.recent.places()?.iter().find(|place| place.0 >= seq)) {
+        (None, Some(place)) => {
+            file.prepare_cached("SELECT link FROM batches WHERE batch = ?1")?.query_row([place.1], |row| row.get(0)).optional()?
+        }
+        (found, _) => found,
+    };
     found.map(ContentHash::from_bytes).ok_or_else(|| StoreError::Corrupt { what: format!("run {} lacks entry {seq}", run.id) })
 }
 

@@ -1,6 +1,6 @@
 //! Checks everything in the file and reports every fault.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use baton_types::id::{AgentId, ContentHash, MemoryId, ToolId};
 use rusqlite::Transaction;
@@ -72,20 +72,27 @@ fn one_run(file: &Transaction<'_>, run: &RunRow, look: &mut Look, found: &mut Ve
     // As they are filed: by task, then by last entry; and how many each task has.
     let mut expected: BTreeMap<(i64, i64), Option<i64>> = BTreeMap::new();
     let mut entries = Vec::new();
+    let mut recent = run.recent.places()?.into_iter().peekable();
     each_own_row(file, run, |row, number| {
         entries.clear();
         row.read(&run.id, row.first..=row.last, &mut entries)?;
         hashes_in(row.text, &mut look.named);
-        expected.insert((WHOLE_RUN, row.last as i64), Some(number));
+        let mut keys = BTreeSet::new();
         for recorded in &entries {
-            if let Some(task) = recorded.entry.task() {
-                let key = rows::task_key(task);
-                if expected.insert((key, row.last as i64), Some(number)).is_none() {
-                    *expected.entry((HEADS, key)).or_insert(Some(0)).get_or_insert(0) += 1;
-                }
-            }
+            keys.extend(recorded.entry.task().map(rows::task_key));
             let needs = needed_content(&recorded.entry);
             look.needed.extend(needs.map(|(hash, what)| (hash, format!("run {}: {what}", run.id))));
+        }
+        if let Some(place) = recent.next_if(|place| place.0 == row.last) {
+            if place.1 != number || place.2.into_iter().collect::<BTreeSet<_>>() != keys {
+                found.findings.push(format!("run {}: the place of the entries that end with {} is wrong", run.id, row.last));
+            }
+        } else {
+            expected.insert((WHOLE_RUN, row.last as i64), Some(number));
+            for key in keys {
+                expected.insert((key, row.last as i64), Some(number));
+                *expected.entry((HEADS, key)).or_insert(Some(0)).get_or_insert(0) += 1;
+            }
         }
         found.batches += 1;
         found.entries += entries.len() as u64;

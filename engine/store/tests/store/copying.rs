@@ -45,6 +45,11 @@ async fn fill(store: &dyn Store) {
     store.take_over(&run_id("fork"), GONE, 0).await.expect("free");
     let many = (3..=200).map(|seq| entry(seq, if seq % 3 == 0 { "0" } else { "0/1.1" }, &"words ".repeat(100))).collect();
     store.append(Batch { entries: many, ..batch(&run_id("fork"), 2, 0) }).await.expect("owned");
+    // On SQLite, the first of these get places.
+    for seq in 201..=240 {
+        let written = Batch { entries: vec![entry(seq, "0", "more")], ..batch(&run_id("fork"), seq - 1, 0) };
+        store.append(written).await.expect("owned");
+    }
     for (name, wakes) in [("sleeps", at(5_000)), ("waits", Timestamp::MAX)] {
         let first = Batch { wakes: Some(wakes), releases: true, ..batch(&run_id(name), 0, 3) };
         store.begin(new_run(name, 8), GONE, first).await.expect("a run");
@@ -122,7 +127,7 @@ async fn continue_in(store: &dyn Store) {
     assert!(before.iter().all(|(earlier, _)| *earlier < number), "{before:?} {number}");
     let fork = store.run(&run_id("fork")).await.expect("readable").expect("there");
     assert_eq!(store.take_over(&fork.id, &store.owner(), fork.epoch).await.expect("its owner is gone"), 2);
-    store.append(Batch { epoch: 2, releases: true, ..batch(&fork.id, 200, 2) }).await.expect("owned");
+    store.append(Batch { epoch: 2, releases: true, ..batch(&fork.id, fork.last_seq, 2) }).await.expect("owned");
     let run = run_with(store, "new", Some(20)).await;
     store.append(Batch { releases: true, ..batch(&run, 3, 0) }).await.expect("released");
     let next = async || store.breadcrumbs().next_triggers(&project("p"), 9, at(3_000)).await.expect("readable").len();

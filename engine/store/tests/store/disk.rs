@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use baton_store::{Batch, FORMAT_VERSION, RunSummaryUpdate, SqliteStore, Store, StoreError};
+use baton_store::{Batch, FORMAT_VERSION, NewRun, RunSummaryUpdate, SqliteStore, Store, StoreError};
+use baton_types::entry::ForkPoint;
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::support::{OnDisk, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence};
+use crate::support::{
+    OnDisk, append_until_filed, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence,
+};
 
 #[tokio::test]
 async fn everything_is_there_after_closing_and_opening() {
@@ -147,11 +150,14 @@ async fn a_flipped_byte_in_a_content_is_noticed() {
 }
 
 /// Appends six entries in three batches, applies `damage` to the file, and returns the results of reading.
-async fn read_after(damage: &str) -> (Result<usize, StoreError>, Result<usize, StoreError>) {
+async fn read_after(damage: &str, is_filed: bool) -> (Result<usize, StoreError>, Result<usize, StoreError>) {
     let disk = OnDisk::new();
     let run = owned_run(&disk.store, "a").await;
     for expected_seq in [0, 2, 4] {
         disk.store.append(batch(&run, expected_seq, 2)).await.expect("two entries");
+    }
+    if is_filed {
+        append_until_filed(&disk, &run, 6).await;
     }
     disk.stranger().execute_batch(damage).expect("somebody else's write");
     let all = disk.store.entries(&run, 0, 100).await.map(|entries| entries.len());
@@ -162,10 +168,12 @@ async fn read_after(damage: &str) -> (Result<usize, StoreError>, Result<usize, S
 #[tokio::test]
 async fn a_changed_entry_is_noticed() {
     for damage in ["replace(entries, 'a 4', 'a 5')", "replace(entries, '1004', '1005')", "substr(entries, 1, 40)", "''"] {
-        let (all, of_task) = read_after(&format!("UPDATE batches SET entries = {damage} WHERE first = 3")).await;
-        for read in [all, of_task] {
-            let named = matches!(&read, Err(StoreError::Corrupt { what }) if what.contains("entries 3 to 4 of run a"));
-            assert!(named, "{damage}: {read:?}");
+        for is_filed in [false, true] {
+            let (all, of_task) = read_after(&format!("UPDATE batches SET entries = {damage} WHERE first = 3"), is_filed).await;
+            for read in [all, of_task] {
+                let named = matches!(&read, Err(StoreError::Corrupt { what }) if what.contains("entries 3 to 4 of run a"));
+                assert!(named, "{damage}, {is_filed}: {read:?}");
+            }
         }
     }
 }
@@ -173,29 +181,33 @@ async fn a_changed_entry_is_noticed() {
 #[tokio::test]
 async fn a_missing_entry_is_noticed() {
     for first in [1, 3, 5] {
-        for (damage, said) in [
-            (
-                format!("DELETE FROM batches WHERE first = {first}"),
-                format!("run a lacks the entries that end with {}", first + 1),
-            ),
-            (format!("DELETE FROM places WHERE task = 0 AND last = {}", first + 1), format!("run a lacks entry {first}")),
-        ] {
-            let (all, _) = read_after(&damage).await;
-            assert!(matches!(&all, Err(StoreError::Corrupt { what }) if *what == said), "{damage}: {all:?}");
+        let batch = format!("DELETE FROM batches WHERE first = {first}");
+        let lacks_batch = format!("run a lacks the entries that end with {}", first + 1);
+        let place = format!("DELETE FROM places WHERE task = 0 AND last = {}", first + 1);
+        let lacks_entry = format!("run a lacks entry {first}");
+        for (damage, is_filed, said) in
+            [(&batch, false, &lacks_batch), (&batch, true, &lacks_batch), (&place, true, &lacks_entry)]
+        {
+            let (all, _) = read_after(damage, is_filed).await;
+            assert!(matches!(&all, Err(StoreError::Corrupt { what }) if what == said), "{damage}, {is_filed}: {all:?}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_moved_entry_is_noticed() {
-    for damage in [
-        "UPDATE batches SET first = 9 WHERE first = 3",
-        "DELETE FROM batches WHERE first = 5; UPDATE batches SET first = 5 WHERE first = 3",
-        "UPDATE places SET batch = (SELECT batch FROM batches WHERE first = 5) WHERE last = 4",
-        "UPDATE places SET batch = (SELECT batch FROM batches WHERE first = 1) WHERE last = 4",
-        "UPDATE places SET last = 5 WHERE last = 4",
+    for (damage, is_filed) in [
+        ("UPDATE batches SET first = 9 WHERE first = 3", false),
+        ("UPDATE batches SET first = 9 WHERE first = 3", true),
+        ("DELETE FROM batches WHERE first = 5; UPDATE batches SET first = 5 WHERE first = 3", false),
+        ("DELETE FROM batches WHERE first = 5; UPDATE batches SET first = 5 WHERE first = 3", true),
+        ("UPDATE runs SET recent = '[]'", false),
+        ("UPDATE runs SET recent = replace(recent, '[4,2,', '[4,3,')", false),
+        ("UPDATE places SET batch = (SELECT batch FROM batches WHERE first = 5) WHERE last = 4", true),
+        ("UPDATE places SET batch = (SELECT batch FROM batches WHERE first = 1) WHERE last = 4", true),
+        ("UPDATE places SET last = 5 WHERE last = 4", true),
     ] {
-        let (all, of_task) = read_after(damage).await;
+        let (all, of_task) = read_after(damage, is_filed).await;
         assert!(matches!(all, Err(StoreError::Corrupt { .. })), "{damage}: {all:?}");
         assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{damage}: {of_task:?}");
     }
@@ -222,6 +234,31 @@ async fn a_timeline_written_anew_from_some_entry_on_is_noticed() {
         let read = disk.store.entries(&run, 0, 100).await;
         assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{last}: {read:?}");
     }
+}
+
+#[tokio::test]
+async fn batches_are_read_the_same_before_and_after_they_get_places() {
+    let disk = OnDisk::new();
+    let run = owned_run(&disk.store, "a").await;
+    let tasks = ["0", "0/1.1", "0/1.2"];
+    let count = |query: &str| disk.stranger().query_row(query, [], |row| row.get::<_, i64>(0)).expect("a number");
+    for step in 0..40_u64 {
+        let seq = 2 * step + 1;
+        let entries = vec![entry(seq, tasks[step as usize % 3], "one"), entry(seq + 1, "0", "another")];
+        disk.store.append(Batch { entries, ..batch(&run, seq - 1, 0) }).await.expect("two entries");
+        assert_eq!(sequence(&disk.store, &run).await, (1..=seq + 1).collect::<Vec<_>>());
+        for (position, task) in tasks.iter().enumerate() {
+            let of_task = disk.store.task_entries(&run, &(*task).into(), u64::MAX).await.expect("readable").len() as u64;
+            let own = (step + 3 - position as u64) / 3;
+            assert_eq!(of_task, if position == 0 { own + step + 1 } else { own }, "{task} after step {step}");
+        }
+        let past = ForkPoint { run: run.clone(), seq: seq / 2 + 1 };
+        let fork = NewRun { past: Some(past), ..new_run(&format!("fork {step}"), 1) };
+        disk.store.create(fork).await.expect("a run that begins with a part of the other");
+    }
+    assert!(count("SELECT count(*) FROM places WHERE task = 0") > 0);
+    assert!(count("SELECT json_array_length(recent) FROM runs WHERE id = 'a'") > 0);
+    assert_eq!(disk.store.verify().await.expect("readable").findings, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -255,6 +292,7 @@ async fn damaged_index_tables_are_reported() {
             let written = Batch { logged: logged.into_iter().collect(), ..batch(&run, expected_seq, 2) };
             disk.store.append(written).await.expect("two entries");
         }
+        append_until_filed(&disk, &run, 6).await;
         for _ in 0..2 {
             disk.store.put_command(&run, Json::null()).await.expect("the run is there");
         }

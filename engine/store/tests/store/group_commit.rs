@@ -10,7 +10,7 @@ use baton_store::{Batch, SqliteStore, Store, StoreError};
 use baton_types::id::RunId;
 use tokio::task::JoinSet;
 
-use crate::support::{OnDisk, batch, content, new_run, owned_run, sequence};
+use crate::support::{OnDisk, batch, content, logged, new_run, owned_run, sequence};
 
 /// Sends all `batches` while another connection holds the write lock, then releases it. Returns the answers in order.
 async fn append_together(disk: &OnDisk, store: &Arc<SqliteStore>, batches: Vec<Batch>) -> Vec<Result<(), StoreError>> {
@@ -91,13 +91,15 @@ async fn a_batch_that_cannot_be_written_fails_alone() {
     let store = Arc::new(SqliteStore::open(disk.store.path()).expect("a second opening"));
     let runs = runs(&*store, 3).await;
     // Fails in the middle of a batch, after some of it was written, as a full disk does.
-    disk.stranger().execute("INSERT INTO places (run, task, last, batch) VALUES (2, 0, 3, 99)", []).expect("a row in the way");
+    let logging = logged("analyst", "save", "kept");
+    let in_the_way = "INSERT INTO logged VALUES (99, ?1, 'analyst', 'save', 1, '', '', '', 0, '', 0)";
+    disk.stranger().execute(in_the_way, [logging.memory.as_str()]).expect("a row in the way");
     let (hash, bytes) = content(b"of the batch that fails");
-    let failing = Batch { contents: vec![(hash, bytes)], ..batch(&runs[1], 0, 3) };
+    let failing = Batch { contents: vec![(hash, bytes)], logged: vec![logging], ..batch(&runs[1], 0, 3) };
     let answers = append_together(&disk, &store, vec![batch(&runs[0], 0, 2), failing, batch(&runs[2], 0, 1)]).await;
-    assert!(matches!(&answers[1], Err(StoreError::Sqlite(error)) if error.to_string().contains("places.last")), "{answers:?}");
+    assert!(matches!(&answers[1], Err(StoreError::Sqlite(error)) if error.to_string().contains("logged.nth")), "{answers:?}");
     assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
-    disk.stranger().execute("DELETE FROM places WHERE batch = 99", []).expect("out of the way");
+    disk.stranger().execute("DELETE FROM logged", []).expect("out of the way");
     assert_eq!(sequence(&*store, &runs[0]).await, [1, 2]);
     assert!(sequence(&*store, &runs[1]).await.is_empty());
     assert_eq!(store.content(hash).await.expect("readable"), None);

@@ -8,7 +8,9 @@ use baton_types::entry::{Entry, FinalState, ForkPoint, Recorded, RunEnded};
 use baton_types::id::{AgentId, RunId, ToolId};
 use baton_types::json::Json;
 
-use crate::support::{OnDisk, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence};
+use crate::support::{
+    OnDisk, append_until_filed, at, batch, content, entry, logged, memory, new_run, owned_run, run_id, sequence,
+};
 
 /// Returns an entry that names a content, as documents do.
 fn naming(seq: u64, bytes: &[u8]) -> Arc<Recorded> {
@@ -198,7 +200,7 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
         ("DELETE FROM logged WHERE nth = 2", "number 2"),
         ("DELETE FROM commands", "0 commands are stored, expected 1"),
         ("UPDATE totals SET runs = 5", "totals"),
-        ("INSERT INTO batches VALUES (99, 1, 9, 0, x'00', '[]')", "batches has 5 rows"),
+        ("INSERT INTO batches VALUES (99, 1, 9, 0, x'00', '[]')", "rows, but only"),
     ];
     for (damage, finding) in checks {
         let disk = OnDisk::new();
@@ -221,11 +223,12 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
         let first = Arc::new(Recorded { seq: 3, decision: 3, at: at(1), entry: Entry::RunStarted(Box::new(started)) });
         let written = Batch { entries: vec![first], contents: vec![content(&[7; 200])], ..batch(&run_id("b"), 2, 0) };
         disk.store.append(written).await.expect("configs");
+        let more = append_until_filed(&disk, &a, 3).await;
         disk.stranger().execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}")).expect("somebody else's write");
         let found = disk.store.verify().await.expect("readable");
         if damage.is_empty() {
             assert_eq!(found.findings, Vec::<String>::new());
-            assert_eq!((found.runs, found.entries, found.batches), (2, 6, 4));
+            assert_eq!((found.runs, found.entries, found.batches), (2, 6 + 2 * more, 4 + more));
             assert_eq!((found.contents, found.unnamed, found.logged, found.commands), (4, 0, 2, 1));
         } else {
             let named = found.findings.iter().any(|said| said.contains(finding));

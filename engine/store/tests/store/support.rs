@@ -39,6 +39,20 @@ impl OnDisk {
     }
 }
 
+/// Appends batches to `run`, which has `last` entries, until its first batches have places. Returns the number of batches.
+pub(crate) async fn append_until_filed(disk: &OnDisk, run: &RunId, last: u64) -> u64 {
+    let places = || -> i64 {
+        let count = "SELECT count(*) FROM places JOIN runs USING (run) WHERE id = ?1";
+        disk.stranger().query_row(count, [run.as_str()], |row| row.get(0)).expect("a number")
+    };
+    let mut appended = 0;
+    while places() == 0 {
+        disk.store.append(batch(run, last + 2 * appended, 2)).await.expect("two entries");
+        appended += 1;
+    }
+    appended
+}
+
 /// Returns the server that all tests share.
 pub(crate) fn postgres() -> &'static Postgres {
     Postgres::shared()

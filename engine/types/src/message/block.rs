@@ -249,32 +249,36 @@ impl<'a> Record<'a> {
             note,
         }
     }
+
+    /// Appends the record, which is shown as a block of this `kind`.
+    fn put(&self, kind: &str, form: &mut Vec<u8>) {
+        let Self { title: _, path, version, media_type, size_bytes, summary, description, hash, note } = self;
+        put([kind, path.as_str(), media_type, summary, description, note.unwrap_or_default()], form);
+        form.extend_from_slice(&version.to_le_bytes());
+        form.extend_from_slice(&size_bytes.to_le_bytes());
+        form.extend_from_slice(hash.map_or(&[], |hash| hash.as_bytes()));
+    }
 }
 
-/// Returns the hash of what a provider sees of `message`. Call ids are left out, since they hold the task's path and no provider sees
-/// them. A document counts by the hash of its content, so what is derived from the content is left out; so are its author and time, which
-/// no model sees.
+/// Returns a hash of `message` as a provider sees it. Call ids are left out, since they hold the task's path. A document that is shown whole
+/// counts by the hash of its content.
 pub fn message_hash(message: &Message) -> ContentHash {
     let mut form = Vec::with_capacity(256);
     put_json(&message.role, &mut form);
     for part in &message.parts {
-        match part {
-            Part::Text(text) | Part::Request(text) => put(["text", text], &mut form),
-            Part::Document(version) => put_document("whole", version, &mut form),
-            Part::Pointer(version) => put_document("pointer", version, &mut form),
-            Part::Repeated(version) => put_document("repeated", version, &mut form),
-            _ => put_json(&Block::of(part), &mut form),
+        match Block::of(part) {
+            Block::Text { text } => put(["text", text], &mut form),
+            Block::Image(record) => record.put("image", &mut form),
+            Block::Document(record) => record.put("document", &mut form),
+            Block::DocumentPointer(record) => record.put("pointer", &mut form),
+            block => put_json(&block, &mut form),
+        }
+        // A provider sees what has changed since this version.
+        if let Part::Conflict { base: Some(base), .. } = part {
+            form.extend_from_slice(base.content.hash.as_bytes());
         }
     }
     ContentHash::of(&form)
-}
-
-/// Appends a version of a document, of which a message has as much as `shown` names.
-fn put_document(shown: &str, version: &DocumentVersion, form: &mut Vec<u8>) {
-    let DocumentVersion { path, content, description, .. } = version;
-    put([shown, path.as_str(), &content.mime_type, description], form);
-    form.extend_from_slice(&version.version.to_le_bytes());
-    form.extend_from_slice(content.hash.as_bytes());
 }
 
 /// Appends `texts`, each after its length, so that no other texts have the same bytes.
