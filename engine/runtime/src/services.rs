@@ -105,17 +105,17 @@ impl Services {
     /// Reports functions of granted tools that the program lacks, and tool services that it cannot reach. Tools that no agent is
     /// granted need none.
     pub(crate) fn check_functions(&self, configs: &Configs) -> Result<(), RunError> {
-        let tools: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
-        let named = tools.into_values().filter_map(|tool| match tool.executor {
-            Some(Executor::Function(name)) => Some(name),
-            Some(Executor::Exec(_) | Executor::Service(_)) | None => None,
-        });
-        let missing: Vec<FunctionName> = named.filter(|name| self.function(*name).is_none()).collect();
-        if !missing.is_empty() {
-            return Err(RunError::MissingFunctions(missing));
+        let (mut missing, mut served): (BTreeMap<&ToolId, FunctionName>, BTreeMap<&ToolId, &ServiceSpec>) = Default::default();
+        for tool in configs.agents.values().flat_map(|agent| agent.tools.values()) {
+            match &tool.executor {
+                Some(Executor::Function(name)) if self.function(*name).is_none() => drop(missing.insert(&tool.id, *name)),
+                Some(Executor::Service(service)) => drop(served.insert(&tool.id, service)),
+                Some(Executor::Function(_) | Executor::Exec(_)) | None => {}
+            }
         }
-        let served = configs.agents.values().flat_map(|agent| agent.tools.values());
-        let served: BTreeMap<&ToolId, &ServiceSpec> = served.filter_map(|tool| Some((&tool.id, tool.service()?))).collect();
+        if !missing.is_empty() {
+            return Err(RunError::MissingFunctions(missing.into_values().collect()));
+        }
         let Some(services) = &self.dispatcher else {
             let unserved: Vec<ToolId> = served.into_keys().cloned().collect();
             return if unserved.is_empty() { Ok(()) } else { Err(RunError::NoServices(unserved)) };

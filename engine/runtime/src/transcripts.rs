@@ -224,8 +224,8 @@ impl Transcripts {
         }
     }
 
-    /// Drops the conversations that were used longest ago if all of them are beyond the bound. The rest has three quarters of it, so
-    /// that this does not happen again soon. The newest one stays.
+    /// If all conversations together exceed the bound, drops those that were used longest ago, until at most three quarters of the bound are
+    /// used. So this does not happen again soon. The newest conversation stays.
     fn drop_excess(&mut self) {
         if self.bytes <= self.bound {
             return;

@@ -90,7 +90,7 @@ impl Trusted {
         let mut reaches = configs.reaches();
         let (files, scripts) = CommandFiles::named_by(configs, &reaches, folder)?;
         reaches.extend(scripts);
-        let request = TrustRequest { folder, reaches, variables: variables(configs, stand_in) };
+        let request = TrustRequest { folder, variables: variables(configs, &reaches, stand_in), reaches };
         policy.judge(&request).map_err(|untrusted| RunError::Untrusted { reason: untrusted.reason })?;
         Ok(Self { configs: Arc::clone(configs), files: Arc::new(files) })
     }
@@ -171,6 +171,9 @@ impl CommandFiles {
     /// Returns the files named by the commands in `reaches`. A file that the configs pin must be unchanged since they
     /// were read: a person judges what will run.
     fn named_by(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
+        if !reaches.iter().any(|reach| matches!(reach.target, Target::Command(_))) {
+            return Ok(Default::default());
+        }
         let pinned: BTreeMap<(usize, &str), &str> = configs.used_tools().flat_map(pinned_files).collect();
         let (mut files, mut scripts) = (BTreeMap::new(), Vec::new());
         for reach in reaches {
@@ -230,16 +233,16 @@ fn pinned_files(tool: &Tool) -> impl Iterator<Item = ((usize, &str), &str)> {
     files.map(|(above, (argument, hash))| ((above, argument.as_str()), hash.as_str()))
 }
 
-/// Returns the variables of the environment that a run of `configs` may look up.
-fn variables(configs: &Configs, stand_in: Option<&str>) -> BTreeSet<String> {
+/// Returns the variables of the environment that a run of `configs`, which have these `reaches`, may look up.
+fn variables(configs: &Configs, reaches: &[Reach], stand_in: Option<&str>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for reach in configs.reaches() {
-        match reach.target {
+    for reach in reaches {
+        match &reach.target {
             Target::Command(_) => names.extend(["PATH", "LANG"].map(str::to_owned)),
-            Target::Environment(variable) | Target::Secret(variable) => drop(names.insert(variable)),
+            Target::Environment(variable) | Target::Secret(variable) => drop(names.insert(variable.clone())),
             Target::Address { like, key_variable, .. } => {
-                names.extend(Profile::named(&like).into_iter().flat_map(of_profile));
-                names.extend(key_variable);
+                names.extend(Profile::named(like).into_iter().flat_map(of_profile));
+                names.extend(key_variable.clone());
             }
             Target::Script { .. } | Target::Setting { .. } | Target::Variable { .. } | Target::Service(_) => {}
         }

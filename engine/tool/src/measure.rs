@@ -47,7 +47,7 @@ pub fn measure(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> C
     measure_checked(path, content, declared.filter(|declared| check_declared(content, declared).is_ok()))
 }
 
-/// Measures like [`measure`], if [`check_declared`] accepted what the writer `declared`.
+/// Measures like [`measure`]. `declared` must be a type that [`check_declared`] accepts for this content.
 pub(crate) fn measure_checked(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> ContentFacts {
     let text = std::str::from_utf8(content).ok();
     let signature = signature(content);
@@ -308,7 +308,7 @@ pub fn summary_of(said: &str) -> Option<String> {
     Some(shortened(said)).filter(|summary| !summary.is_empty())
 }
 
-/// `text` on one line, without control characters, at most [`SUMMARY_CHARACTERS`] long. Reads only as far as that reaches.
+/// Returns `text` on one line, without control characters and with at most [`SUMMARY_CHARACTERS`]. Reads no more of it than needed.
 fn shortened(text: &str) -> String {
     let (mut short, mut count) = (String::with_capacity(text.len().min(SUMMARY_CHARACTERS + 8)), 0);
     for word in text.split_whitespace() {

@@ -63,6 +63,10 @@ impl DocumentPath {
 
     /// Reads `text` as a path that a timeline holds already. Older versions accepted names that mislead; they stay readable.
     fn recorded(text: &str) -> Result<Self, PathError> {
+        if is_usual(text) { Ok(Self(text.into())) } else { Self::judged(text) }
+    }
+
+    fn judged(text: &str) -> Result<Self, PathError> {
         let refuse = |reason| Err(PathError { path: text.chars().take(80).collect(), reason });
         let text = text.strip_prefix("./").unwrap_or(text);
         // ASCII is its own normal form in every form.
@@ -139,6 +143,18 @@ impl DocumentPath {
         let name = self.0.rsplit('/').next().unwrap_or_default();
         name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase()).unwrap_or_default()
     }
+}
+
+/// Whether no rule refuses or changes a path, since it has only usual characters. Most paths are of this kind.
+fn is_usual(text: &str) -> bool {
+    let in_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    // The names of devices are shorter.
+    let is_name = |component: &[u8]| {
+        component.len() > 4 && component[..5].iter().all(|byte| in_names(*byte)) && component.last() != Some(&b'.')
+    };
+    text.len() <= MAX_COMPONENT_BYTES
+        && text.bytes().all(|byte| in_names(byte) || byte == b'.' || byte == b'/')
+        && text.as_bytes().split(|byte| *byte == b'/').all(is_name)
 }
 
 /// Returns the skeleton of one component. A component whose letters all look like ASCII letters is these letters.
@@ -248,6 +264,19 @@ mod tests {
         }
         assert_eq!(DocumentPath::parse("./a.md").unwrap().as_str(), "a.md");
         assert_eq!(DocumentPath::parse("e\u{301}.md").unwrap(), DocumentPath::parse("é.md").unwrap());
+    }
+
+    #[test]
+    fn every_rule_accepts_a_usual_path_as_it_is() {
+        let components =
+            ["report.md", "sales_raw", "A-b_9.c.d", "long.", "report.", "a..b", "..", "", "con", "com12", "aux.txt", "x y", "é"];
+        let texts = components.iter().flat_map(|one| components.iter().map(move |two| format!("{one}/{two}")));
+        let texts: Vec<String> = texts.chain(components.map(str::to_owned)).chain(["a".repeat(256)]).collect();
+        let usual: Vec<&String> = texts.iter().filter(|text| is_usual(text)).collect();
+        assert_eq!(usual.len(), 4 * 4 + 4, "{usual:?}");
+        for text in usual {
+            assert_eq!(DocumentPath::judged(text).unwrap().as_str(), text);
+        }
     }
 
     #[test]

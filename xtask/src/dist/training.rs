@@ -30,11 +30,11 @@ const JOBS: [&[&str]; 14] = [
     &["startup", "--n", "15"],
 ];
 
-/// The files with the counts of a program.
+/// The files that a training makes.
 pub(super) struct Counts {
     /// The counts of all parts of functions, for the compiler.
     pub(super) profile: PathBuf,
-    /// The names of the functions that ran, those that ran most often first, one in each line.
+    /// The names of the functions that ran, one in each line, by the count of their most frequent part.
     pub(super) order: PathBuf,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Counts {
 pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Result<Counts> {
     let name = target.join(format!("{:016x}", hash(program)?));
     let counts = Counts { profile: name.with_extension("profdata"), order: name.with_extension("order") };
-    if counts.profile.exists() {
+    if counts.profile.exists() && counts.order.exists() {
         return Ok(counts);
     }
     let place = target.join("training");
@@ -76,13 +76,12 @@ pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Resu
     let order = executed(&shown);
     ensure!(!order.is_empty(), "llvm-profdata names no function that ran");
     fs::write(&counts.order, order.join("\n") + "\n").with_context(|| format!("{} cannot be written", counts.order.display()))?;
-    // Last: if this file exists, so does the other.
     fs::rename(&merged, &counts.profile).with_context(|| format!("{} cannot be written", counts.profile.display()))?;
     Ok(counts)
 }
 
-/// Returns the names of the functions that ran, those that ran most often first. `shown` is what `llvm-profdata show` prints: the name of each
-/// function, after that of its module if it is not visible outside, and then its counts.
+/// Returns the names of the functions that ran, those with the most frequent parts first. `shown` is the output of `llvm-profdata show`: the
+/// name of each function, after that of its module if it is not visible outside, and then its counts.
 fn executed(shown: &str) -> Vec<&str> {
     let (mut found, mut function) = (Vec::new(), "");
     for line in shown.lines() {

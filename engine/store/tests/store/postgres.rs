@@ -72,7 +72,7 @@ async fn the_tables_are_made_once_by_any_number_of_processes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_another_process_makes_meanwhile_are_found() {
     /// Makes the table of the version under the lock for it, when another process waits for that lock.
-    const OTHER: &str = "BEGIN; SELECT pg_advisory_xact_lock(x'6261746f6e000000'::bigint);
+    const OTHER: &str = "SET statement_timeout = '60s'; BEGIN; SELECT pg_advisory_xact_lock(x'6261746f6e000000'::bigint);
         DO $$ BEGIN
             WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted) LOOP PERFORM pg_sleep(0.01); END LOOP;
         END $$;
@@ -83,7 +83,10 @@ async fn tables_that_another_process_makes_meanwhile_are_found() {
     let database = server.database();
     std::thread::scope(|threads| {
         threads.spawn(|| database.sql(OTHER));
-        while number(&database, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0 {
+        for _ in 0..3_000 {
+            if number(&database, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") > 0 {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
         let address = database.address();

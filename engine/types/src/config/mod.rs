@@ -43,7 +43,7 @@ pub use policy::{
 pub use reach::{Origin, Reach, Target};
 pub use tool::{ALL_GRANTED, Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, ServiceSpec, Tool};
 
-/// Agents or tools, in the order of their ids. One call looks up sixty of them, and a hash finds them three times as fast as a search.
+/// Agents or tools by id, found by a hash since each call looks up many. Code that makes a map inserts them in the order of their ids.
 pub type ById<Id, T> = IndexMap<Id, Arc<T>, FxBuildHasher>;
 
 /// The job, agents and tools of a run.
