@@ -312,6 +312,16 @@ pub fn summary_of(said: &str) -> Option<String> {
 fn shortened(text: &str) -> String {
     let (mut short, mut count) = (String::with_capacity(text.len().min(SUMMARY_CHARACTERS + 8)), 0);
     for word in text.split_whitespace() {
+        // Most words are added whole.
+        if count + 1 + word.len() <= SUMMARY_CHARACTERS && word.bytes().all(|byte| byte.is_ascii_graphic()) {
+            if !short.is_empty() {
+                short.push(' ');
+                count += 1;
+            }
+            short.push_str(word);
+            count += word.len();
+            continue;
+        }
         let mut is_next_word = !short.is_empty();
         for character in word.chars().filter(|character| !character.is_control()) {
             if std::mem::take(&mut is_next_word) {
@@ -338,6 +348,22 @@ mod tests {
     fn facts(path: &str, content: &[u8]) -> (String, String) {
         let facts = measure(&DocumentPath::parse(path).unwrap(), content, None);
         (facts.mime_type, facts.summary)
+    }
+
+    #[test]
+    fn a_text_is_shortened_to_one_line_at_every_length() {
+        for word in ["word", "wörd", "wo\u{7}rd"] {
+            for count in 1..=200 {
+                let text = format!("{}  {}\n", "x".repeat(count), [word; 60].join(" \t"));
+                let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('\u{7}', "");
+                let expected = if line.chars().count() > SUMMARY_CHARACTERS {
+                    line.chars().take(SUMMARY_CHARACTERS - 1).chain(['…']).collect()
+                } else {
+                    line
+                };
+                assert_eq!(shortened(&text), expected);
+            }
+        }
     }
 
     #[test]

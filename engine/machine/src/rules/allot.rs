@@ -60,7 +60,7 @@ pub(crate) struct LeftOut {
 impl Run {
     /// Allots the room of the next request of `task`.
     pub(crate) fn allot(&self, task: TaskIndex) -> Allotment {
-        let window = self.window(task).filter(|_| !self.graph[task].fresh().is_empty());
+        let window = if self.graph[task].fresh().is_empty() { None } else { self.window(task) };
         let Some(window) = window else { return self.allot_within(task, u64::MAX, Bundled::default()) };
         let bundled = self.bundled(task, window);
         let needed = self.needed_without(task, bundled.saved);

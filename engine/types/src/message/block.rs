@@ -271,6 +271,18 @@ pub fn message_hash(message: &Message) -> ContentHash {
             Block::Image(record) => record.put("image", &mut form),
             Block::Document(record) => record.put("document", &mut form),
             Block::DocumentPointer(record) => record.put("pointer", &mut form),
+            Block::ToolCall { id: Some(id), tool, input } => put(["call", id, tool, input.text()], &mut form),
+            Block::ToolResult {
+                tool,
+                status,
+                output: Some(output),
+                error: None,
+                hint: None,
+                id: Some(id),
+                answered_in_your_name: [],
+            } => {
+                put(["result", tool, status, output.text(), id], &mut form);
+            }
             block => put_json(&block, &mut form),
         }
         // A provider sees what has changed since this version.
@@ -388,5 +400,36 @@ impl LimitsLeft {
         ];
         let left: Vec<String> = left.into_iter().flatten().collect();
         format!("Left of your limits, with this turn: {}.", left.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Role;
+
+    fn version(summary: &str) -> DocumentVersion {
+        let content = json!({"hash": ContentHash::of(b"text"), "size_bytes": 4, "mime_type": "text/plain", "token_count": 1, "summary": summary});
+        serde_json::from_value(json!({"path": "a.txt", "version": 1, "content": content, "at": 1})).unwrap()
+    }
+
+    fn hash_of(part: Part) -> ContentHash {
+        message_hash(&Message { role: Role::User, parts: vec![part] })
+    }
+
+    /// A model may have written the summary, so it does not follow from the content.
+    #[test]
+    fn a_message_with_another_summary_of_a_document_has_another_hash() {
+        for part in [Part::Document, Part::Pointer, Part::Repeated] {
+            let of = |summary| hash_of(part(version(summary).into()));
+            assert_ne!(of("one"), of("another"));
+            assert_eq!(of("one"), of("one"));
+        }
+    }
+
+    #[test]
+    fn a_document_that_is_shown_in_another_way_has_another_hash() {
+        let hashes = [Part::Document, Part::Pointer, Part::Repeated].map(|part| hash_of(part(version("").into())));
+        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2], "{hashes:?}");
     }
 }
