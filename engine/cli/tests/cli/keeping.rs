@@ -133,7 +133,7 @@ fn a_store_of_an_older_format_is_refused_in_clear_words_and_left_as_it_is() {
         folder
             .baton(&command)
             .exits(1)
-            .tells("has format 3, but this program reads format 15: use the version of baton that wrote it");
+            .tells("has format 3, but this program reads format 16: use the version of baton that wrote it");
     }
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }

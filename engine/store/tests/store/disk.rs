@@ -256,6 +256,11 @@ async fn batches_are_read_the_same_before_and_after_they_get_places() {
         let fork = NewRun { past: Some(past), ..new_run(&format!("fork {step}"), 1) };
         disk.store.create(fork).await.expect("a run that begins with a part of the other");
     }
+    let late = Batch { entries: vec![entry(81, "0/2.1", "late")], ..batch(&run, 80, 0) };
+    disk.store.append(late).await.expect("one entry of a new task");
+    for (task, expected) in [("0/2.1", 1), ("0/9.9", 0)] {
+        assert_eq!(disk.store.task_entries(&run, &task.into(), u64::MAX).await.expect("readable").len(), expected, "{task}");
+    }
     assert!(count("SELECT count(*) FROM places WHERE task = 0") > 0);
     assert!(count("SELECT json_array_length(recent) FROM runs WHERE id = 'a'") > 0);
     assert_eq!(disk.store.verify().await.expect("readable").findings, Vec::<String>::new());
