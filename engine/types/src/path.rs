@@ -66,6 +66,7 @@ impl DocumentPath {
         if is_usual(text) { Ok(Self(text.into())) } else { Self::judged(text) }
     }
 
+    /// Judges `text` by every rule.
     fn judged(text: &str) -> Result<Self, PathError> {
         let refuse = |reason| Err(PathError { path: text.chars().take(80).collect(), reason });
         let text = text.strip_prefix("./").unwrap_or(text);
@@ -148,7 +149,7 @@ impl DocumentPath {
 /// Whether no rule refuses or changes a path, since it has only usual characters. Most paths are of this kind.
 fn is_usual(text: &str) -> bool {
     let in_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    // The names of devices are shorter.
+    // The names of devices have at most four characters.
     let is_name = |component: &[u8]| {
         component.len() > 4 && component[..5].iter().all(|byte| in_names(*byte)) && component.last() != Some(&b'.')
     };

@@ -34,7 +34,7 @@ const JOBS: [&[&str]; 14] = [
 pub(super) struct Counts {
     /// The counts of all parts of functions, for the compiler.
     pub(super) profile: PathBuf,
-    /// The names of the functions that ran, one in each line, by the count of their most frequent part.
+    /// The names of the functions that ran, one in each line, by the count of their most frequent part, highest count first.
     pub(super) order: PathBuf,
 }
 

@@ -94,7 +94,7 @@ fn remove(
             "DELETE FROM batches WHERE batch IN (SELECT batch FROM places WHERE run = ?1 AND task = ?2)",
             [run.number, WHOLE_RUN],
         )?;
-        for place in run.recent.places()? {
+        for place in run.recent.of(&run.id)? {
             file.execute("DELETE FROM batches WHERE batch = ?1", [place.1])?;
         }
         for table in ["places", "commands", "runs"] {

@@ -150,7 +150,7 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[En
         let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.text])?;
         run.recent.push(&Place(row.last, number, row.tasks.clone()));
     }
-    run.tasks += run.recent.file(file, run.number)?;
+    run.tasks += run.recent.move_if_many(file, &run.id, run.number)?;
     for call in &batch.logged {
         insert_logged(file, &run.id, call)?;
     }

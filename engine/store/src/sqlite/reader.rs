@@ -110,8 +110,8 @@ const ROWS: &str = "SELECT first, last, entries, checksum, link, batch FROM plac
      WHERE places.run = ?1 AND places.task = ?2 AND places.last > ?3
      AND (first <= ?4 OR first > last OR first IS NULL) ORDER BY places.last";
 
-/// The row of one of the latest batches of a run, under the conditions of [`ROWS`]: its last entry, its number, and the entry by which it
-/// begins.
+/// The row of one of the latest batches of a run, under the conditions of [`ROWS`]. Parameters: its last entry, its number, and the last entry
+/// by which it may begin.
 const RECENT_ROW: &str = "SELECT first, last, entries, checksum, link, place.batch FROM (SELECT ?1 AS last, ?2 AS batch) AS place
      LEFT JOIN batches USING (batch) WHERE first <= ?3 OR first > last OR first IS NULL";
 
@@ -127,13 +127,18 @@ fn each_row(
 ) -> Result<(), StoreError> {
     let mut statement = file.prepare_cached(ROWS)?;
     let mut rows = statement.query(params![run.number, key, to_sql(after), to_sql(by)])?;
+    let mut before = after;
     while let Some(row) = rows.next()? {
+        before = row.get::<_, i64>(1)? as u64;
         if !one_row(run, row, &mut with)? {
             return Ok(());
         }
     }
     let mut statement = file.prepare_cached(RECENT_ROW)?;
-    for Place(last, batch, _) in run.recent.places()?.into_iter().filter(|place| place.has(key) && place.0 > after) {
+    for Place(last, batch, _) in run.recent.of(&run.id)?.into_iter().filter(|place| place.has(key) && place.0 > after) {
+        if last <= before {
+            return Err(StoreError::Corrupt { what: format!("run {} has the entries that end with {last} twice", run.id) });
+        }
         let mut rows = statement.query(params![to_sql(last), batch, to_sql(by)])?;
         if let Some(row) = rows.next()?
             && !one_row(run, row, &mut with)?

@@ -44,9 +44,9 @@ pub(super) struct RunRow {
     pub(super) past_seq: u64,
     /// Number of commands in its inbox.
     pub(super) commands: u64,
-    /// Number of tasks in its places.
+    /// Number of tasks with places in the tree.
     pub(super) tasks: u64,
-    /// Its batches that have no places yet.
+    /// Its places that are not yet in the tree.
     pub(super) recent: Recent,
     /// Last link of its hash chain: see [`super::rows`].
     pub(super) link: ContentHash,
@@ -154,7 +154,7 @@ impl RunRow {
         self.one_changed(changed)
     }
 
-    /// Writes what a batch changes that consumes no command and releases nothing. Only [`Self::save`] touches the indexes of runs.
+    /// Writes what a batch changes that consumes no command and releases nothing. Unlike [`Self::save`], it touches no index.
     pub(super) fn save_after_batch(&self, file: &Connection) -> Result<(), StoreError> {
         let changed = file
             .prepare_cached(
@@ -312,7 +312,7 @@ pub(super) fn link_at(file: &Connection, mut run: RunRow, seq: u64) -> Result<Co
         )?
         .query_row([run.number, WHOLE_RUN, to_sql(seq)], |row| row.get(0))
         .optional()?;
-    let found = match (found, run.recent.places()?.iter().find(|place| place.0 >= seq)) {
+    let found = match (found, run.recent.of(&run.id)?.iter().find(|place| place.0 >= seq)) {
         (None, Some(place)) => {
             file.prepare_cached("SELECT link FROM batches WHERE batch = ?1")?.query_row([place.1], |row| row.get(0)).optional()?
         }

@@ -3,9 +3,9 @@
 -- Rows have checksums over all that they say. What a checksum cannot tell, that a row is missing, is told by a count elsewhere.
 
 -- A run may begin with the first `past_seq` entries of an older run: they are read where they are. `link` is that of its last
--- row of entries; `commands` and `tasks` count its commands and the tasks that it has places for. `recent` has its latest batches, which
--- have no places yet: `[[last, batch, [task, ...]], ...]`. `wakes` is there if its last owner
--- released it while it waited: the moment at which it continues by itself.
+-- row of entries; `commands` and `tasks` count its commands and its tasks with places in the tree. `recent` has the places of its
+-- latest batches, which are not yet in the tree: `[[last, batch, [task, ...]], ...]`. `wakes` is there if its last owner released
+-- it while it waited: the moment at which it continues by itself.
 CREATE TABLE runs (
     run      INTEGER PRIMARY KEY,
     id       TEXT    NOT NULL UNIQUE,
@@ -51,8 +51,8 @@ CREATE TABLE batches (
     entries  TEXT    NOT NULL
 ) STRICT;
 
--- Where a run's batches are, except those of `recent`, each by its last entry: all of them under task 0, and those of one task under that task's key.
--- Under task 1, by the tasks' keys, how many places each task has.
+-- Where a run's batches are, each by its last entry, except those of `recent`. All of them are under task 0, and those of one task
+-- under that task's key. Under task 1, by the tasks' keys, how many places each task has.
 CREATE TABLE IF NOT EXISTS places (
     run   INTEGER NOT NULL,
     task  INTEGER NOT NULL,

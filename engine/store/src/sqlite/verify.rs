@@ -72,7 +72,7 @@ fn one_run(file: &Transaction<'_>, run: &RunRow, look: &mut Look, found: &mut Ve
     // As they are filed: by task, then by last entry; and how many each task has.
     let mut expected: BTreeMap<(i64, i64), Option<i64>> = BTreeMap::new();
     let mut entries = Vec::new();
-    let mut recent = run.recent.places()?.into_iter().peekable();
+    let mut recent = run.recent.of(&run.id)?.into_iter().peekable();
     each_own_row(file, run, |row, number| {
         entries.clear();
         row.read(&run.id, row.first..=row.last, &mut entries)?;

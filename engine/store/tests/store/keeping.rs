@@ -171,6 +171,21 @@ async fn a_content_that_a_command_names_or_that_nobody_named_yet_stays() {
 }
 
 #[tokio::test]
+async fn a_run_goes_with_all_its_batches() {
+    let disk = OnDisk::new();
+    let (long, other) = (run_with(&disk.store, "a", Some(10)).await, run_with(&disk.store, "b", Some(10)).await);
+    append_until_filed(&disk, &long, 3).await;
+    let collected = disk.store.collect(Retention { named: vec![long], ..Retention::default() }, false).await.expect("it goes");
+    assert_eq!(collected.runs, [run_id("a")]);
+    let left = |table: &str| -> i64 {
+        disk.stranger().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("a number")
+    };
+    assert_eq!((left("batches"), left("places")), (2, 0));
+    assert_eq!(names(&disk.store).await, [other.to_string()]);
+    assert_whole(&disk).await;
+}
+
+#[tokio::test]
 async fn nothing_goes_from_a_store_whose_rest_cannot_be_read() {
     let disk = OnDisk::new();
     for (name, end) in [("a", Some(10)), ("b", None)] {

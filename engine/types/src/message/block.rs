@@ -285,7 +285,7 @@ pub fn message_hash(message: &Message) -> ContentHash {
             }
             block => put_json(&block, &mut form),
         }
-        // A provider sees what has changed since this version.
+        // A provider may see what has changed since this version.
         if let Part::Conflict { base: Some(base), .. } = part {
             form.extend_from_slice(base.content.hash.as_bytes());
         }
