@@ -133,10 +133,10 @@ mod tests {
         let new = NewRun { id: run.clone(), job: "job".into(), at: Timestamp::from_micros(1), past: None, trigger: None };
         store.create(new).await.expect("a run");
         store.take_over(&run, "owner", 0).await.expect("a free run");
-        for seq in 1..=40 {
+        for seq in 1..=40_u64 {
             let steered = ControlAction::Steered { text: "look".into() };
             let control = Control { task: Some(TaskId::new("0")), action: steered, by: Principal::program("test") };
-            let at = Timestamp::from_micros(seq);
+            let at = Timestamp::from_micros(seq as i64);
             let entry = Arc::new(Recorded { seq, decision: seq, at, entry: Entry::Control(control) });
             store.append(Batch { entries: vec![entry], ..Batch::new(run.clone(), 1, seq - 1) }).await.expect("an entry");
         }
