@@ -224,8 +224,8 @@ impl Transcripts {
         }
     }
 
-    /// If all conversations together exceed the bound, drops those that were used longest ago, until at most three quarters of the bound are
-    /// used. So this does not happen again soon. The newest conversation stays.
+    /// Drops the conversations that were used longest ago if all together exceed the bound, until at most three quarters of it are used. So
+    /// this does not happen again soon. The newest conversation stays.
     fn drop_excess(&mut self) {
         if self.bytes <= self.bound {
             return;
