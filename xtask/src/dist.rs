@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: the program to distribute, without paths of the machine that built it.
 //!
 //! The build uses profile-guided optimization: an instrumented program executes the jobs of [`training`] and counts how often each part of
-//! its code runs. A second build is optimized by these counts. On x86_64 Linux, its linker places the functions that ran next to each other.
+//! its code runs. A second build is optimized by these counts. On `x86_64` Linux, its linker places the functions that ran next to each other.
 //!
 //! Here this matters more than the speed of single functions. A run of three agents executes 100,000 different instructions. Without the
 //! counts they are spread over 640 KB on 970 pages, far more than a processor's first cache of instructions (32 KB) and its first cache of
