@@ -2,7 +2,7 @@
 
 use baton_types::id::{ContentHash, RunId};
 
-use super::{MemoryStore, State};
+use super::{Forgotten, MemoryStore, State};
 use crate::retention::{Candidate, choose, is_end};
 use crate::{Collected, Retention, StoreError, Verification};
 
@@ -33,9 +33,9 @@ pub(super) fn collect(store: &MemoryStore, retention: &Retention, dry_run: bool)
         collected.entries += record.last_seq - record.past.as_ref().map_or(0, |past| past.seq);
         if !dry_run {
             state.ended.retain(|run| *run != id);
-            let (contents, freed) = state.forget(&id);
-            collected.contents += contents;
-            collected.content_bytes += freed;
+            let forgotten = state.forget(&id);
+            collected.contents += forgotten.contents.len() as u64;
+            collected.content_bytes += forgotten.contents.iter().map(|content| content.len() as u64).sum::<u64>();
         }
         collected.runs.push(id);
     }
@@ -74,21 +74,21 @@ pub(super) fn verify(store: &MemoryStore) -> Result<Verification, StoreError> {
 }
 
 impl State {
-    /// Forgets a run; returns the number and the bytes of the contents that only it named.
-    pub(super) fn forget(&mut self, id: &RunId) -> (u64, u64) {
-        let mut freed = (0, 0);
+    /// Forgets a run, and returns it with the contents that only it named.
+    pub(super) fn forget(&mut self, id: &RunId) -> Forgotten {
         if let Some(place) = self.created.iter().position(|run| run == id) {
             self.created.remove(place);
         }
-        for hash in self.runs.remove(id).into_iter().flat_map(|run| run.contents) {
-            if let Some((content, named)) = self.contents.get_mut(&hash) {
+        let mut contents = Vec::new();
+        let run = self.runs.remove(id);
+        for hash in run.iter().flat_map(|run| &run.contents) {
+            if let Some((_, named)) = self.contents.get_mut(hash) {
                 *named -= 1;
                 if *named == 0 {
-                    freed = (freed.0 + 1, freed.1 + content.len() as u64);
-                    self.contents.remove(&hash);
+                    contents.extend(self.contents.remove(hash).map(|(content, _)| content));
                 }
             }
         }
-        freed
+        Forgotten { _run: run, contents }
     }
 }

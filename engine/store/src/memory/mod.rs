@@ -60,6 +60,15 @@ struct StoredRun {
     contents: Vec<ContentHash>,
 }
 
+/// What a store no longer keeps of a run.
+#[derive(Debug, Default)]
+struct Forgotten {
+    /// The run; `None` if it was unknown.
+    _run: Option<StoredRun>,
+    /// The contents that only it named.
+    contents: Vec<Content>,
+}
+
 impl StoredRun {
     fn push(&mut self, entry: Arc<Recorded>) {
         if let Some(task) = entry.entry.task() {
@@ -161,7 +170,8 @@ impl State {
         Ok(())
     }
 
-    fn append(&mut self, batch: Batch) -> Result<(), StoreError> {
+    /// Appends `batch`, and returns what is forgotten for it: dropping that takes long, so the caller drops it after unlocking.
+    fn append(&mut self, batch: Batch) -> Result<Vec<Forgotten>, StoreError> {
         let run = self.run_mut(&batch.run)?;
         batch.check(run.record.epoch, run.record.last_seq)?;
         // Every check is above this line, every change below it: a refused batch changes nothing.
@@ -195,18 +205,16 @@ impl State {
         }
         if ends {
             self.ended.push_back(batch.run);
-            self.forget_excess();
+            return Ok(self.forget_excess());
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
-    /// Forgets the runs that ended first, down to the number that is kept.
-    fn forget_excess(&mut self) {
-        while self.keep.is_some_and(|keep| self.ended.len() > keep)
-            && let Some(oldest) = self.ended.pop_front()
-        {
-            self.forget(&oldest);
-        }
+    /// Forgets the runs that ended first, down to the number that is kept, and returns them.
+    fn forget_excess(&mut self) -> Vec<Forgotten> {
+        let excess = self.keep.map_or(0, |keep| self.ended.len().saturating_sub(keep));
+        let oldest: Vec<_> = self.ended.drain(..excess).collect();
+        oldest.iter().map(|run| self.forget(run)).collect()
     }
 }
 
@@ -217,14 +225,18 @@ impl Store for MemoryStore {
     }
 
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
-        let mut state = self.lock();
         first.check(1, run.past_seq())?;
-        state.past_of(&run)?;
-        run.trigger.map_or(Ok(()), |trigger| self.breadcrumbs.start(trigger, &run.id))?;
-        state.create(run)?;
-        let record = &mut state.run_mut(&first.run)?.record;
-        (record.epoch, record.owner) = (1, Some(owner.to_owned()));
-        state.append(first)
+        let forgotten = {
+            let mut state = self.lock();
+            state.past_of(&run)?;
+            run.trigger.map_or(Ok(()), |trigger| self.breadcrumbs.start(trigger, &run.id))?;
+            state.create(run)?;
+            let record = &mut state.run_mut(&first.run)?.record;
+            (record.epoch, record.owner) = (1, Some(owner.to_owned()));
+            state.append(first)?
+        };
+        drop(forgotten);
+        Ok(())
     }
 
     async fn take_over(&self, id: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
@@ -241,7 +253,9 @@ impl Store for MemoryStore {
     }
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
-        self.lock().append(batch)
+        let forgotten = self.lock().append(batch)?;
+        drop(forgotten);
+        Ok(())
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
