@@ -105,7 +105,7 @@ fn verify_says_what_is_wrong_with_the_store() {
     let store = rusqlite::Connection::open(folder.path().join(".baton/baton.db")).unwrap();
     store
         .execute(
-            "UPDATE batches SET entries = replace(entries, 'hello', 'hullo') WHERE run = (SELECT run FROM runs WHERE id = ?1)",
+            "UPDATE batches SET entries = unhex(replace(hex(entries), hex('hello'), hex('hullo'))) WHERE run = (SELECT run FROM runs WHERE id = ?1)",
             [&echoing],
         )
         .unwrap();
@@ -133,7 +133,7 @@ fn a_store_of_an_older_format_is_refused_in_clear_words_and_left_as_it_is() {
         folder
             .baton(&command)
             .exits(1)
-            .tells("has format 3, but this program reads format 16: use the version of baton that wrote it");
+            .tells("has format 3, but this program reads format 17: use the version of baton that wrote it");
     }
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }

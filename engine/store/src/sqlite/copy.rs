@@ -7,6 +7,7 @@ use baton_types::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Transaction, TransactionBehavior, params};
 
+use super::packed::{pack, unpack};
 use super::perform::{insert_command, insert_logged};
 use super::recent::Recent;
 use super::records::{RunRow, Totals};
@@ -76,7 +77,12 @@ fn send(file: &Transaction<'_>, to: &Sender) -> Result<Verification, StoreError>
             let mut statement = file.prepare(&table.query(rows))?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let row = (0..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>()?;
+                let mut row = (0..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>()?;
+                if table == Table::Entries
+                    && let Some(entries) = row.last_mut()
+                {
+                    *entries = Value::Text(unpack((&*entries).into()).map_err(|what| StoreError::Corrupt { what })?);
+                }
                 page.add(row).map_or(Ok(()), |full| to.send_blocking(full))?;
             }
         }
@@ -151,7 +157,7 @@ fn write(file: &Transaction<'_>, table: Table, mut row: Values) -> Result<(), St
             let (checksum, link, entries): (i64, Vec<u8>, String) = (row.next()?, row.next()?, row.next()?);
             let batch = file
                 .prepare_cached("INSERT INTO batches (run, first, checksum, link, entries) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .insert(params![run, first, checksum, link, entries])?;
+                .insert(params![run, first, checksum, link, pack(&entries)])?;
             file.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?
                 .execute([run, WHOLE_RUN, last, batch])?;
             Ok(())

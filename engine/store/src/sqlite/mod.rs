@@ -19,6 +19,7 @@ mod collect;
 mod copy;
 mod layout;
 mod notifier;
+mod packed;
 mod perform;
 mod reader;
 mod recent;

@@ -9,11 +9,12 @@ use baton_types::json::Json;
 use baton_types::time::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::packed::PackedRow;
 use super::recent::{Place, Recent};
 use super::records::{Kept, RunRow, Totals, checksum_of, link_at};
 use super::writer::{Answer, Write};
 use super::{breadcrumbs, to_sql};
-use crate::rows::{self, EntryRow};
+use crate::rows;
 use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError};
 
 /// Checks one write, then writes it. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
@@ -91,7 +92,7 @@ fn begin(
     run: &NewRun,
     owner: &str,
     batch: &Batch,
-    rows: &[EntryRow],
+    rows: &[PackedRow],
 ) -> Result<Answer, StoreError> {
     // Checked before anything is written, since a refusal must write nothing.
     if let Err(refused) = batch.check(1, run.past_seq()) {
@@ -125,7 +126,7 @@ fn take_over(file: &Transaction<'_>, kept: &mut Kept, run: &RunId, owner: &str, 
     Ok(Ok(epoch))
 }
 
-fn append(file: &Transaction<'_>, kept: &mut Kept, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
+fn append(file: &Transaction<'_>, kept: &mut Kept, batch: &Batch, rows: &[PackedRow]) -> Result<Answer, StoreError> {
     let Some(mut row) = kept.take(file, &batch.run)? else { return Ok(Err(StoreError::UnknownRun(batch.run.clone()))) };
     let checked = batch.check(row.epoch, row.last_seq);
     if checked.is_ok() {
@@ -137,7 +138,7 @@ fn append(file: &Transaction<'_>, kept: &mut Kept, batch: &Batch, rows: &[EntryR
 }
 
 /// Writes what a batch adds to its run, and changes the run's row by it.
-fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[EntryRow]) -> Result<(), StoreError> {
+fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[PackedRow]) -> Result<(), StoreError> {
     for (hash, content) in &batch.contents {
         debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch does not match its hash");
         put_content(file, *hash, content)?;
@@ -147,7 +148,7 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[En
     for row in rows {
         run.link = run.link.extended(row.body.as_bytes());
         let checksum = rows::first_eight(row.body);
-        let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.text])?;
+        let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.packed])?;
         run.recent.push(&Place(row.last, number, row.tasks.clone()));
     }
     run.tasks += run.recent.move_if_many(file, &run.id, run.number)?;

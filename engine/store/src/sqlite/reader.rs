@@ -14,6 +14,7 @@ use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use tokio::sync::Semaphore;
 
+use super::packed::unpack;
 use super::recent::Place;
 use super::records::{RunRow, Totals, checksum_of, link_at};
 use super::{named, schema, to_sql};
@@ -159,9 +160,10 @@ fn one_row(
     let Some(first) = row.get::<_, Option<i64>>(0)? else {
         return Err(StoreError::Corrupt { what: format!("run {} lacks the entries that end with {last}", run.id) });
     };
-    let text = row.get_ref(2)?.as_str().map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
     let link = ContentHash::from_bytes(row.get(4)?);
-    with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link }, row.get(5)?)
+    let stored = StoredRow { first: first as u64, last, text: "", checksum: row.get(3)?, link };
+    let text = unpack(row.get_ref(2)?).map_err(|why| stored.damaged(&run.id, &why))?;
+    with(StoredRow { text: &text, ..stored }, row.get(5)?)
 }
 
 /// See [`crate::Store::entries`].

@@ -19,7 +19,7 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
-pub const FORMAT_VERSION: u32 = 16;
+pub const FORMAT_VERSION: u32 = 17;
 
 /// The tables of breadcrumbs.
 pub(super) const BREADCRUMB_TABLES: &str = include_str!("breadcrumbs.sql");

@@ -40,15 +40,15 @@ CREATE TABLE totals (
     checksum INTEGER NOT NULL
 ) STRICT;
 
--- Entries, in the order they were committed: `entries` is `[[decision, moment, entry], ...]`, numbered from `first`. `link` is a hash of
--- the row and of the link before it, so that it stands for the whole timeline up to here.
+-- Entries, in the order they were committed: `entries` is `[[decision, moment, entry], ...]`, numbered from `first` and compressed.
+-- `link` is a hash of the row and of the link before it, so that it stands for the whole timeline up to here.
 CREATE TABLE batches (
     batch    INTEGER PRIMARY KEY,
     run      INTEGER NOT NULL,
     first    INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
     link     BLOB    NOT NULL,
-    entries  TEXT    NOT NULL
+    entries  BLOB    NOT NULL
 ) STRICT;
 
 -- Where a run's batches are, each by its last entry, except those of `recent`. All of them are under task 0, and those of one task

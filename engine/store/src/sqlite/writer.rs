@@ -18,10 +18,11 @@ use baton_types::json::Json;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::oneshot;
 
+use super::packed::PackedRow;
 use super::perform::perform;
 use super::records::Kept;
 use super::{SqliteStats, breadcrumbs, log_of, named};
-use crate::rows::{self, EntryRow};
+use crate::rows;
 use crate::{Batch, NewRun, StoreError, Written, failpoint};
 
 /// The most writes in one transaction.
@@ -36,11 +37,11 @@ pub(super) enum Write {
     /// See [`crate::Store::create`].
     Create(NewRun),
     /// See [`crate::Store::begin`].
-    Begin { run: NewRun, owner: String, batch: Batch, rows: Vec<EntryRow> },
+    Begin { run: NewRun, owner: String, batch: Batch, rows: Vec<PackedRow> },
     /// See [`crate::Store::take_over`]; answers the epoch.
     TakeOver { run: RunId, owner: String, epoch: u64 },
     /// See [`crate::Store::append`].
-    Append { batch: Batch, rows: Vec<EntryRow> },
+    Append { batch: Batch, rows: Vec<PackedRow> },
     /// See [`crate::Store::put_content`]; the hash was checked.
     PutContent { hash: ContentHash, content: Content },
     /// See [`crate::Store::put_command`]; answers its number.
@@ -52,13 +53,13 @@ pub(super) enum Write {
 impl Write {
     /// Returns a batch with its entries encoded as rows, here rather than on the only thread that writes.
     pub(super) fn append(batch: Batch) -> Self {
-        let rows = rows::of_batch(&batch);
+        let rows = packed(&batch);
         Self::Append { batch, rows }
     }
 
     /// Returns a new run with its first batch.
     pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Self {
-        let rows = rows::of_batch(&batch);
+        let rows = packed(&batch);
         Self::Begin { run, owner: owner.to_owned(), batch, rows }
     }
 
@@ -80,7 +81,7 @@ impl Write {
         match self {
             Self::Create(_) | Self::TakeOver { .. } => 0,
             Self::Append { batch, rows } | Self::Begin { batch, rows, .. } => {
-                rows.iter().map(|row| row.text.len()).sum::<usize>()
+                rows.iter().map(|row| row.packed.len()).sum::<usize>()
                     + batch.contents.iter().map(|(_, content)| content.len()).sum::<usize>()
                     + batch.logged.iter().map(|call| call.input.text().len()).sum::<usize>()
             }
@@ -89,6 +90,10 @@ impl Write {
             Self::Breadcrumb { request, .. } => request.size(),
         }
     }
+}
+
+fn packed(batch: &Batch) -> Vec<PackedRow> {
+    rows::of_batch(batch).into_iter().map(PackedRow::from).collect()
 }
 
 /// Result of a write: the number that it assigned, if any.

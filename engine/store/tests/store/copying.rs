@@ -211,7 +211,9 @@ async fn a_run_of_a_living_process_is_not_copied() {
 async fn a_damaged_store_is_not_copied() {
     let (disk, folder) = (OnDisk::new(), TempDir::new().expect("a folder"));
     fill(&disk.store).await;
-    disk.stranger().execute("UPDATE batches SET entries = replace(entries, 'words', 'WORDS')", []).expect("damage");
+    disk.stranger()
+        .execute("UPDATE batches SET entries = unhex(replace(hex(entries), hex('words'), hex('WORDS')))", [])
+        .expect("damage");
     let target = file(&folder, "target.db");
     let refused = copy(&disk.store, &target).await.expect_err("it is damaged");
     assert!(matches!(refused, StoreError::Corrupt { .. }), "{refused}");

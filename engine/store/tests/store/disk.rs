@@ -167,7 +167,13 @@ async fn read_after(damage: &str, is_filed: bool) -> (Result<usize, StoreError>,
 
 #[tokio::test]
 async fn a_changed_entry_is_noticed() {
-    for damage in ["replace(entries, 'a 4', 'a 5')", "replace(entries, '1004', '1005')", "substr(entries, 1, 40)", "''"] {
+    // The last byte but one, one of the length, the end, and all of it.
+    for damage in [
+        "unhex(substr(hex(entries), 1, 2 * length(entries) - 4) || '585D')",
+        "unhex('FF' || substr(hex(entries), 3))",
+        "substr(entries, 1, 40)",
+        "x''",
+    ] {
         for is_filed in [false, true] {
             let (all, of_task) = read_after(&format!("UPDATE batches SET entries = {damage} WHERE first = 3"), is_filed).await;
             for read in [all, of_task] {

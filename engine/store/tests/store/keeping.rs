@@ -191,7 +191,9 @@ async fn nothing_goes_from_a_store_whose_rest_cannot_be_read() {
     for (name, end) in [("a", Some(10)), ("b", None)] {
         run_with(&disk.store, name, end).await;
     }
-    disk.stranger().execute_batch("UPDATE batches SET entries = replace(entries, 'look', 'Look') WHERE run = 2").expect("damage");
+    disk.stranger()
+        .execute_batch("UPDATE batches SET entries = unhex(replace(hex(entries), hex('look'), hex('Look'))) WHERE run = 2")
+        .expect("damage");
     let refused =
         disk.store.collect(Retention { keep_newest: Some(0), ..Retention::default() }, false).await.expect_err("damaged");
     assert!(matches!(refused, StoreError::Corrupt { .. }), "{refused}");
@@ -203,7 +205,10 @@ async fn nothing_goes_from_a_store_whose_rest_cannot_be_read() {
 async fn verify_counts_what_is_there_and_names_what_is_wrong() {
     let checks = [
         ("", ""),
-        ("UPDATE batches SET entries = replace(entries, 'look', 'Look') WHERE batch = 1", "entries 1 to 2 of run a"),
+        (
+            "UPDATE batches SET entries = unhex(replace(hex(entries), hex('look'), hex('Look'))) WHERE batch = 1",
+            "entries 1 to 2 of run a",
+        ),
         ("DELETE FROM batches WHERE batch = 3", "run b"),
         ("DELETE FROM places WHERE run = 1 AND task NOT IN (0, 1)", "missing"),
         ("INSERT INTO places VALUES (1, 77, 2, 1)", "a place of task key 77 is wrong"),
@@ -215,7 +220,7 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
         ("DELETE FROM logged WHERE nth = 2", "number 2"),
         ("DELETE FROM commands", "0 commands are stored, expected 1"),
         ("UPDATE totals SET runs = 5", "totals"),
-        ("INSERT INTO batches VALUES (99, 1, 9, 0, x'00', '[]')", "rows, but only"),
+        ("INSERT INTO batches VALUES (99, 1, 9, 0, x'00', x'00')", "rows, but only"),
     ];
     for (damage, finding) in checks {
         let disk = OnDisk::new();

@@ -1,0 +1,117 @@
+//! The text of a batch as it is stored: compressed, since a commit writes whole pages and each costs time.
+//!
+//! A batch is short, and much of it are the names of fields, which are in every batch. So it is compressed with [`USUAL`], a text
+//! that has them: what a batch has in common with it becomes a reference. The checksum and the link of a row are made of its text,
+//! so they do not depend on how it is stored.
+
+use baton_types::id::ContentHash;
+use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict, uncompressed_size};
+use rusqlite::types::ValueRef;
+
+use crate::rows::EntryRow;
+
+/// An invented batch with the most usual entries, the rarer ones first. It is part of the format of the file: a text that was
+/// compressed with another one cannot be read.
+const USUAL: &[u8] = include_bytes!("usual.json");
+
+/// The most bytes of text that one compressed byte stands for, by the format of LZ4 blocks.
+const MOST_BYTES_EACH: usize = 255;
+
+/// The most bytes of a text. A row takes no further entry from 32 KiB on, and no entry has nearly as many: answers of models have at
+/// most 32 MiB, and longer results are contents.
+const MOST_BYTES: usize = 256 << 20;
+
+/// A row of entries, ready to be written.
+#[derive(Debug)]
+pub(super) struct PackedRow {
+    /// Sequence numbers of its first and its last entry.
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// See [`EntryRow::tasks`].
+    pub(super) tasks: Vec<i64>,
+    /// See [`EntryRow::body`].
+    pub(super) body: ContentHash,
+    /// The compressed text.
+    pub(super) packed: Vec<u8>,
+}
+
+impl From<EntryRow> for PackedRow {
+    fn from(row: EntryRow) -> Self {
+        let EntryRow { first, last, tasks, text, body } = row;
+        Self { first, last, tasks, body, packed: pack(&text) }
+    }
+}
+
+/// Returns `text` as it is stored: its length (4 bytes, little-endian), and an LZ4 block.
+pub(super) fn pack(text: &str) -> Vec<u8> {
+    compress_prepend_size_with_dict(text.as_bytes(), USUAL)
+}
+
+/// Returns the text of a value that [`pack`] made, or the reason why it has none: a file that was received may have any value.
+pub(super) fn unpack(stored: ValueRef<'_>) -> Result<String, String> {
+    let damaged = |why: &dyn std::fmt::Display| format!("the stored bytes cannot be decompressed: {why}");
+    let packed = stored.as_blob().map_err(|error| damaged(&error))?;
+    let (size, block) = uncompressed_size(packed).map_err(|error| damaged(&error))?;
+    // Checked first, since memory for the whole text is allocated before the block is read.
+    if size > block.len().saturating_mul(MOST_BYTES_EACH).min(MOST_BYTES) {
+        return Err(damaged(&format!("{} bytes cannot stand for {size}", block.len())));
+    }
+    let text = decompress_size_prepended_with_dict(packed, USUAL).map_err(|error| damaged(&error))?;
+    if text.len() != size {
+        return Err(damaged(&format!("they stand for {} bytes, not for {size}", text.len())));
+    }
+    String::from_utf8(text).map_err(|error| damaged(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::FORMAT_VERSION;
+
+    fn unpacked(packed: &[u8]) -> Result<String, String> {
+        unpack(ValueRef::Blob(packed))
+    }
+
+    #[test]
+    fn a_text_is_read_as_it_was_packed() {
+        let usual = std::str::from_utf8(USUAL).expect("JSON is UTF-8");
+        let long = "Umsatz in Zürich, und so weiter. ".repeat(4_000);
+        for text in ["", "[]", "é", usual, &long, &usual[1_000..]] {
+            let packed = pack(text);
+            assert_eq!(unpacked(&packed).expect("as packed"), text);
+        }
+    }
+
+    #[test]
+    fn a_usual_batch_needs_less_than_half_of_its_bytes() {
+        let text = concat!(
+            r#"[[7,1700000000000000,{"budget_settled":{"task":"0/2.1","turn":4,"reserved_tokens":812,"#,
+            r#""usage":{"input_tokens":412,"output_tokens":9,"estimated":true}}}],"#,
+            r#"[7,1700000000000000,{"call_started":{"task":"0/2.1","call":"0/2.1/4.1","tool":"look_up","tool_type":"function_tool"}}],"#,
+            r#"[8,1700000000000000,{"model_requested":{"task":"0/2.1","turn":5,"model":"m","input_tokens":430,"reserved_tokens":830}}]]"#,
+        );
+        let packed = pack(text);
+        assert!(packed.len() * 2 < text.len(), "{} of {} bytes", packed.len(), text.len());
+    }
+
+    #[test]
+    fn what_was_not_packed_is_refused() {
+        let right = pack("[[1,2,{}]]");
+        let too_long = [&u32::MAX.to_le_bytes()[..], &right[4..]].concat();
+        let too_short = [&3_u32.to_le_bytes()[..], &right[4..]].concat();
+        // A reference to bytes before the usual text.
+        let far = [&64_u32.to_le_bytes()[..], &[0x0f, 0xff, 0xff, 45, 0]].concat();
+        let not_text = [&1_u32.to_le_bytes()[..], &[0x10, 0xff]].concat();
+        for damaged in [&b""[..], b"[[", b"\x05\0\0\0", &too_long, &too_short, &right[..right.len() - 1], &far, &not_text] {
+            let refused = unpacked(damaged).expect_err("damaged");
+            assert!(refused.contains("cannot be decompressed"), "{refused}");
+        }
+        assert!(unpack(ValueRef::Text(b"[]")).is_err());
+    }
+
+    #[test]
+    fn the_usual_text_changes_only_with_the_format() {
+        let hash = ContentHash::of(USUAL).to_string()[..16].to_owned();
+        assert_eq!((FORMAT_VERSION, hash.as_str()), (17, "c4197f373aab7293"));
+    }
+}
