@@ -53,12 +53,12 @@ fn rows_of(table: Table) -> Vec<&'static str> {
         Table::Entries => vec![
             "(SELECT p.run, first, last, b.checksum, link, entries FROM places AS p CROSS JOIN batches AS b USING (batch) WHERE task = 0)",
             "(SELECT r.run, first, value ->> 0 AS last, b.checksum, b.link, entries
-              FROM runs AS r, json_each(recent) CROSS JOIN batches AS b ON batch = value ->> 1)",
+              FROM runs AS r, json_each(recent, '$[1]') CROSS JOIN batches AS b ON batch = value ->> 1)",
         ],
         Table::Places => vec![
             "places WHERE task NOT IN (0, 1)",
-            "(SELECT run, task.value AS task, place.value ->> 0 AS last
-              FROM runs, json_each(recent) AS place, json_each(place.value, '$[2]') AS task)",
+            "(SELECT run, recent ->> ('$[0][' || position.value || ']') AS task, place.value ->> 0 AS last
+              FROM runs, json_each(recent, '$[1]') AS place, json_each(place.value, '$[2]') AS position)",
         ],
         _ => vec![table.name()],
     }

@@ -17,9 +17,8 @@ const USUAL: &[u8] = include_bytes!("usual.json");
 /// The most bytes of text that one compressed byte stands for, by the format of LZ4 blocks.
 const MOST_BYTES_EACH: usize = 255;
 
-/// The most bytes of a text. A row takes no further entry from 32 KiB on, and no entry has nearly as many: answers of models have at
-/// most 32 MiB, and longer results are contents.
-const MOST_BYTES: usize = 256 << 20;
+/// The most bytes of a text: as many as SQLite would store without compression.
+const MOST_BYTES: usize = 1_000_000_000;
 
 /// A row of entries, ready to be written.
 #[derive(Debug)]

@@ -102,6 +102,7 @@ impl RunRow {
     /// Writes a new row under a number that is free; answers like [`Self::insert`].
     pub(super) fn insert_as(&mut self, file: &Connection, number: i64) -> Result<bool, StoreError> {
         self.number = number;
+        let recent = self.recent.text();
         let written = file
             .prepare_cached(&format!(
                 "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
@@ -123,15 +124,16 @@ impl RunRow {
                 to_sql(self.past_seq),
                 to_sql(self.commands),
                 to_sql(self.tasks),
-                self.recent.text(),
+                recent,
                 self.link.as_bytes(),
-                self.checksum()
+                self.checksum(&recent)
             ])?;
         Ok(written == 1)
     }
 
     /// Writes what can change of a row.
     pub(super) fn save(&self, file: &Connection) -> Result<(), StoreError> {
+        let recent = self.recent.text();
         let changed = file
             .prepare_cached(
             "UPDATE runs SET status = ?2, updated = ?3, last_seq = ?4, epoch = ?5, owner = ?6, wakes = ?7, commands = ?8, tasks = ?9,
@@ -147,15 +149,16 @@ impl RunRow {
             self.wakes,
             to_sql(self.commands),
             to_sql(self.tasks),
-            self.recent.text(),
+            recent,
             self.link.as_bytes(),
-            self.checksum()
+            self.checksum(&recent)
         ])?;
         self.one_changed(changed)
     }
 
     /// Writes what a batch changes that consumes no command and releases nothing. Unlike [`Self::save`], it touches no index.
     pub(super) fn save_after_batch(&self, file: &Connection) -> Result<(), StoreError> {
+        let recent = self.recent.text();
         let changed = file
             .prepare_cached(
                 "UPDATE runs SET status = ?2, updated = ?3, last_seq = ?4, tasks = ?5, recent = ?6, link = ?7, checksum = ?8 WHERE run = ?1",
@@ -166,9 +169,9 @@ impl RunRow {
                 self.updated,
                 to_sql(self.last_seq),
                 to_sql(self.tasks),
-                self.recent.text(),
+                recent,
                 self.link.as_bytes(),
-                self.checksum()
+                self.checksum(&recent)
             ])?;
         self.one_changed(changed)
     }
@@ -209,7 +212,8 @@ impl RunRow {
     }
 
     fn read(row: &Row<'_>) -> Result<Self, StoreError> {
-        let read = Self {
+        let recent: String = row.get(14)?;
+        let mut read = Self {
             number: row.get(0)?,
             id: RunId::new(row.get::<_, String>(1)?),
             job: JobId::new(row.get::<_, String>(2)?),
@@ -224,19 +228,22 @@ impl RunRow {
             past_seq: row.get::<_, i64>(11)? as u64,
             commands: row.get::<_, i64>(12)? as u64,
             tasks: row.get::<_, i64>(13)? as u64,
-            recent: Recent::stored(row.get(14)?),
+            recent: Recent::default(),
             link: ContentHash::from_bytes(row.get(15)?),
         };
-        if row.get::<_, i64>(16)? != read.checksum() {
+        if row.get::<_, i64>(16)? != read.checksum(&recent) {
             return Err(StoreError::Corrupt { what: format!("the row of run {} does not match its checksum", read.id) });
         }
+        read.recent = Recent::stored(&recent)
+            .map_err(|error| StoreError::Corrupt { what: format!("the latest places of run {}: {error}", read.id) })?;
         Ok(read)
     }
 
-    /// Returns the checksum of the row. It is made of bytes rather than of a JSON text, since each batch needs one.
-    fn checksum(&self) -> i64 {
+    /// Returns the checksum of the row with `recent` as the text of its latest places. It is made of bytes rather than of a JSON text,
+    /// since each batch needs one.
+    fn checksum(&self, recent: &str) -> i64 {
         let Self { number, id, job, status, created, updated, last_seq, epoch, owner, wakes, .. } = self;
-        let Self { past, past_seq, commands, tasks, recent, link, .. } = self;
+        let Self { past, past_seq, commands, tasks, link, .. } = self;
         let mut bytes = Vec::with_capacity(2_048);
         for part in
             [*number, *created, *updated, to_sql(*past_seq), to_sql(*last_seq), to_sql(*epoch), to_sql(*commands), to_sql(*tasks)]
@@ -248,7 +255,7 @@ impl RunRow {
             bytes.extend_from_slice(&part.unwrap_or_default().to_le_bytes());
         }
         bytes.push(u8::from(owner.is_some()));
-        for part in [id.as_str(), job.as_str(), status, owner.as_deref().unwrap_or_default(), recent.text()] {
+        for part in [id.as_str(), job.as_str(), status, owner.as_deref().unwrap_or_default(), recent] {
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bytes.extend_from_slice(part.as_bytes());
         }

@@ -4,7 +4,7 @@
 
 -- A run may begin with the first `past_seq` entries of an older run: they are read where they are. `link` is that of its last
 -- row of entries; `commands` and `tasks` count its commands and its tasks with places in the tree. `recent` has the places of its
--- latest batches, which are not yet in the tree: `[[last, batch, [task, ...]], ...]`. `wakes` is there if its last owner released
+-- latest batches, which are not yet in the tree: `[[task, ...], [[last, batch, [position of a task, ...]], ...]]`. `wakes` is there if its last owner released
 -- it while it waited: the moment at which it continues by itself.
 CREATE TABLE runs (
     run      INTEGER PRIMARY KEY,
