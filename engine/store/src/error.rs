@@ -53,6 +53,14 @@ pub enum StoreError {
         /// The most that can be kept.
         limit: usize,
     },
+    /// An entry is longer than the store can keep.
+    #[error("an entry of {size} bytes is longer than the store's limit of {limit}: keep long outputs as documents")]
+    TooLong {
+        /// Its length in bytes, as JSON.
+        size: usize,
+        /// The most that can be kept.
+        limit: usize,
+    },
     /// Another process held the store for too long.
     #[error("another process is writing to the store {} and did not finish in time", path.display())]
     Busy {

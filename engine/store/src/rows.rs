@@ -132,15 +132,9 @@ impl StoredRow<'_> {
         wanted: RangeInclusive<u64>,
         found: &mut Vec<Arc<Recorded>>,
     ) -> Result<ContentHash, StoreError> {
-        let Self { first, last, text, .. } = self;
         let body = self.check(run)?;
-        let mut json = serde_json::Deserializer::from_str(text);
-        let end = Entries { seq: *first, wanted, found }.deserialize(&mut json).map_err(|error| self.damaged(run, &error))?;
-        if end.checked_sub(1) == Some(*last) {
-            Ok(body)
-        } else {
-            Err(self.damaged(run, &format!("the stored entries end before entry {end}")))
-        }
+        self.each(Wanted::Numbers(wanted), found).map_err(|error| self.damaged(run, &error))?;
+        Ok(body)
     }
 
     /// Checks the row, and adds those of its entries to `found` that are of `task` and not after entry `through`.
@@ -154,26 +148,21 @@ impl StoredRow<'_> {
         found: &mut Vec<Arc<Recorded>>,
     ) -> Result<(), StoreError> {
         self.check(run)?;
-        let entries: Vec<&RawValue> = serde_json::from_str(self.text).map_err(|error| self.damaged(run, &error))?;
-        // A damaged row may have any numbers.
-        if entries.is_empty() || self.last.checked_sub(self.first) != Some(entries.len() as u64 - 1) {
-            return Err(self.damaged(run, &format!("{} entries are stored", entries.len())));
-        }
-        let id = format!("\"{task}\"");
-        for (seq, text) in (self.first..=through).zip(entries) {
-            if text.get().contains(&id) {
-                let (decision, at, entry): (u64, i64, Entry) =
-                    serde_json::from_str(text.get()).map_err(|error| self.damaged(run, &error))?;
-                if entry.task() == Some(task) {
-                    found.push(Arc::new(Recorded { seq, decision, at: Timestamp::from_micros(at), entry }));
-                }
-            }
-        }
-        Ok(())
+        self.each(Wanted::Task { task, through, id: format!("\"{task}\"") }, found).map_err(|error| self.damaged(run, &error))
+    }
+
+    /// Adds the entries that are `wanted` to `found`. The text must have exactly those from the first to the last.
+    fn each(&self, wanted: Wanted<'_>, found: &mut Vec<Arc<Recorded>>) -> serde_json::Result<()> {
+        let mut json = serde_json::Deserializer::from_str(self.text);
+        Entries { numbers: self.first..=self.last, wanted, found }.deserialize(&mut json)
     }
 
     /// Checks that the row is as it was written, and returns its body.
     pub(crate) fn check(&self, run: &RunId) -> Result<ContentHash, StoreError> {
+        // An entry has more than one byte. A file that was received may have any numbers.
+        if self.last.checked_sub(self.first).is_none_or(|further| further >= ROW_BYTES as u64) {
+            return Err(self.damaged(run, &"no row has so many entries"));
+        }
         let body = body(run, self.first, self.text);
         if first_eight(body) == self.checksum {
             Ok(body)
@@ -190,43 +179,73 @@ impl StoredRow<'_> {
     }
 }
 
-/// Reads the text of a row; answers the sequence number after its last entry.
+/// The entries of a row that are wanted.
+enum Wanted<'a> {
+    /// Those with these sequence numbers.
+    Numbers(RangeInclusive<u64>),
+    /// Those of a task, by the text that they contain, that are not after an entry.
+    Task { task: &'a TaskId, through: u64, id: String },
+}
+
+impl Wanted<'_> {
+    /// Reads the next entry, which is number `seq`. Returns it if it is wanted; `None` instead of a result at the end of the list.
+    fn next<'de, A: SeqAccess<'de>>(&self, list: &mut A, seq: u64) -> Result<Option<Option<Stored>>, A::Error> {
+        match self {
+            Self::Numbers(wanted) if wanted.contains(&seq) => Ok(list.next_element()?.map(Some)),
+            Self::Numbers(_) => Ok(list.next_element::<IgnoredAny>()?.map(|_| None)),
+            Self::Task { task, through, id } => {
+                let Some(text) = list.next_element::<&RawValue>()? else { return Ok(None) };
+                if seq > *through || !text.get().contains(id) {
+                    return Ok(Some(None));
+                }
+                let stored: Stored = serde_json::from_str(text.get()).map_err(serde::de::Error::custom)?;
+                Ok(Some(Some(stored).filter(|(_, _, entry)| entry.task() == Some(task))))
+            }
+        }
+    }
+}
+
+/// An entry in the text of a row: its decision, its moment and itself.
+type Stored = (u64, i64, Entry);
+
+/// Reads the text of a row.
 struct Entries<'a> {
-    seq: u64,
-    wanted: RangeInclusive<u64>,
+    /// The sequence numbers of its entries.
+    numbers: RangeInclusive<u64>,
+    wanted: Wanted<'a>,
     found: &'a mut Vec<Arc<Recorded>>,
 }
 
 impl<'de> DeserializeSeed<'de> for Entries<'_> {
-    type Value = u64;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
 impl<'de> Visitor<'de> for Entries<'_> {
-    type Value = u64;
+    type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a list of decisions, moments and entries")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u64, A::Error> {
-        let Self { mut seq, wanted, found } = self;
-        loop {
-            let more = if wanted.contains(&seq) {
-                let next: Option<(u64, i64, Entry)> = list.next_element()?;
-                next.map(|(decision, at, entry)| {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Self { numbers, wanted, found } = self;
+        let last = *numbers.end();
+        for seq in numbers {
+            match wanted.next(&mut list, seq)? {
+                None => return Err(serde::de::Error::custom(format!("the stored entries end before entry {seq}"))),
+                Some(None) => {}
+                Some(Some((decision, at, entry))) => {
                     found.push(Arc::new(Recorded { seq, decision, at: Timestamp::from_micros(at), entry }));
-                })
-            } else {
-                list.next_element::<IgnoredAny>()?.map(drop)
-            };
-            if more.is_none() {
-                return Ok(seq);
+                }
             }
-            seq = seq.wrapping_add(1);
+        }
+        match list.next_element::<IgnoredAny>()? {
+            None => Ok(()),
+            Some(_) => Err(serde::de::Error::custom(format!("there are more entries after entry {last}"))),
         }
     }
 }
@@ -266,7 +285,7 @@ mod tests {
             let row = StoredRow { first, last, text, checksum, link: root_link(&run) };
             let read = row.read(&run, 1..=u64::MAX, &mut Vec::new()).map(drop);
             assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{first} to {last}: {read:?}");
-            // The texts have no entry of the task, so this only must not panic.
+            // The texts have no entry of the task, so only the numbers count.
             let of_task = row.read_task(&run, &TaskId::new("0"), u64::MAX, &mut Vec::new());
             assert_eq!(of_task.is_ok(), first == last, "{first} to {last}");
         }

@@ -8,6 +8,8 @@ use crate::{Collected, Retention, StoreError, Verification};
 
 /// See [`crate::Store::collect`].
 pub(super) fn collect(store: &MemoryStore, retention: &Retention, dry_run: bool) -> Result<Collected, StoreError> {
+    // Dropped after the lock, which is released first.
+    let mut gone = Vec::new();
     let mut state = store.lock();
     if let Some(unknown) = retention.named.iter().find(|run| !state.runs.contains_key(*run)) {
         return Err(StoreError::UnknownRun((*unknown).clone()));
@@ -36,6 +38,7 @@ pub(super) fn collect(store: &MemoryStore, retention: &Retention, dry_run: bool)
             let forgotten = state.forget(&id);
             collected.contents += forgotten.contents.len() as u64;
             collected.content_bytes += forgotten.contents.iter().map(|content| content.len() as u64).sum::<u64>();
+            gone.push(forgotten);
         }
         collected.runs.push(id);
     }

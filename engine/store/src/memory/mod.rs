@@ -60,8 +60,8 @@ struct StoredRun {
     contents: Vec<ContentHash>,
 }
 
-/// What a store no longer keeps of a run.
-#[derive(Debug, Default)]
+/// A forgotten run, and the contents that only it named.
+#[derive(Debug)]
 struct Forgotten {
     /// The run; `None` if it was unknown.
     _run: Option<StoredRun>,
@@ -170,7 +170,8 @@ impl State {
         Ok(())
     }
 
-    /// Appends `batch`, and returns what is forgotten for it: dropping that takes long, so the caller drops it after unlocking.
+    /// Appends `batch`, and returns the runs that are forgotten because of it. Dropping them takes long, so the caller does it after
+    /// unlocking.
     fn append(&mut self, batch: Batch) -> Result<Vec<Forgotten>, StoreError> {
         let run = self.run_mut(&batch.run)?;
         batch.check(run.record.epoch, run.record.last_seq)?;

@@ -9,7 +9,7 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::packed::{pack, unpack};
 use super::perform::{insert_command, insert_logged};
-use super::recent::Recent;
+use super::recent::{Place, Recent};
 use super::records::{RunRow, Totals};
 use super::{SqliteStore, breadcrumbs, named, notifier, schema, to_sql, verify};
 use crate::copy::{Ends, Message, Page, Receiver, Sender, Table, Values, check_copy, check_source};
@@ -45,22 +45,16 @@ impl Ends for SqliteStore {
     }
 }
 
-/// Returns the rows of a table, as parts of queries.
-fn rows_of(table: Table) -> Vec<&'static str> {
+/// Returns the rows of a table, as part of a query. Entries and places of the latest batches of runs come from [`send_recent`].
+const fn rows_of(table: Table) -> &'static str {
     match table {
-        Table::Waiting => vec!["runs WHERE wakes IS NOT NULL"],
+        Table::Waiting => "runs WHERE wakes IS NOT NULL",
         // From the places, which have the order and the last entry of each row.
-        Table::Entries => vec![
-            "(SELECT p.run, first, last, b.checksum, link, entries FROM places AS p CROSS JOIN batches AS b USING (batch) WHERE task = 0)",
-            "(SELECT r.run, first, value ->> 0 AS last, b.checksum, b.link, entries
-              FROM runs AS r, json_each(recent, '$[1]') CROSS JOIN batches AS b ON batch = value ->> 1)",
-        ],
-        Table::Places => vec![
-            "places WHERE task NOT IN (0, 1)",
-            "(SELECT run, recent ->> ('$[0][' || position.value || ']') AS task, place.value ->> 0 AS last
-              FROM runs, json_each(recent, '$[1]') AS place, json_each(place.value, '$[2]') AS position)",
-        ],
-        _ => vec![table.name()],
+        Table::Entries => {
+            "(SELECT p.run, first, last, b.checksum, link, entries FROM places AS p CROSS JOIN batches AS b USING (batch) WHERE task = 0)"
+        }
+        Table::Places => "places WHERE task NOT IN (0, 1)",
+        _ => table.name(),
     }
 }
 
@@ -73,31 +67,57 @@ fn send(file: &Transaction<'_>, to: &Sender) -> Result<Verification, StoreError>
     for table in Table::ALL {
         let columns = table.parts().1.len();
         let mut page = Page::new(table);
-        for rows in rows_of(table) {
-            let mut statement = file.prepare(&table.query(rows))?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                let mut row = (0..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>()?;
-                if table == Table::Entries
-                    && let Some(entries) = row.last_mut()
-                {
-                    *entries = Value::Text(unpack((&*entries).into()).map_err(|what| StoreError::Corrupt { what })?);
-                }
-                page.add(row).map_or(Ok(()), |full| to.send_blocking(full))?;
+        let mut statement = file.prepare(&table.query(rows_of(table)))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let mut row = (0..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>()?;
+            if table == Table::Entries
+                && let Some(entries) = row.last_mut()
+            {
+                *entries = unpacked(entries)?;
             }
+            page.add(row).map_or(Ok(()), |full| to.send_blocking(full))?;
+        }
+        if matches!(table, Table::Entries | Table::Places) {
+            send_recent(file, table, |row| page.add(row).map_or(Ok(()), |full| to.send_blocking(full)))?;
         }
         to.send_blocking(page.take())?;
     }
     Ok(found)
 }
 
+/// Gives the rows of `table`, which are entries or places, to `send` that are of batches without places in the tree.
+fn send_recent(
+    file: &Transaction<'_>,
+    table: Table,
+    mut send: impl FnMut(Vec<Value>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut batch_of = file.prepare("SELECT first, checksum, link, entries FROM batches WHERE batch = ?1")?;
+    for run in RunRow::all(file)? {
+        for Place(last, batch, tasks) in run.recent.of(&run.id)? {
+            let (run, last) = (Value::Integer(run.number), Value::Integer(to_sql(last)));
+            if table == Table::Places {
+                tasks.into_iter().try_for_each(|task| send(vec![run.clone(), Value::Integer(task), last.clone()]))?;
+            } else {
+                let [first, checksum, link, entries]: [Value; 4] =
+                    batch_of.query_row([batch], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
+                send(vec![run, first, last, checksum, link, unpacked(&entries)?])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the text of a row of entries.
+fn unpacked(entries: &Value) -> Result<Value, StoreError> {
+    unpack(entries.into()).map(Value::Text).map_err(|what| StoreError::Corrupt { what })
+}
+
 /// Whether the file has no rows of any table.
 fn is_empty(file: &Transaction<'_>) -> Result<bool, StoreError> {
     for table in Table::ALL {
-        for rows in rows_of(table) {
-            if file.prepare(&format!("SELECT 1 FROM {rows}"))?.exists([])? {
-                return Ok(false);
-            }
+        if file.prepare(&format!("SELECT 1 FROM {}", rows_of(table)))?.exists([])? {
+            return Ok(false);
         }
     }
     Ok(true)
@@ -157,7 +177,7 @@ fn write(file: &Transaction<'_>, table: Table, mut row: Values) -> Result<(), St
             let (checksum, link, entries): (i64, Vec<u8>, String) = (row.next()?, row.next()?, row.next()?);
             let batch = file
                 .prepare_cached("INSERT INTO batches (run, first, checksum, link, entries) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .insert(params![run, first, checksum, link, pack(&entries)])?;
+                .insert(params![run, first, checksum, link, pack(&entries)?])?;
             file.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?
                 .execute([run, WHOLE_RUN, last, batch])?;
             Ok(())

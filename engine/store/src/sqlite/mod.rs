@@ -2,7 +2,8 @@
 //!
 //! [`writer`] owns the connection that writes and puts all waiting writes into one transaction, so throughput grows
 //! with load; [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format
-//! and [`layout`] compares it. [`rows`] encodes entries, [`records`] the state of runs. [`collect`] removes runs,
+//! and [`layout`] compares it. [`rows`] encodes entries and [`packed`] compresses them. [`records`] has the state of
+//! runs, with the index of their latest entries ([`recent`]). [`collect`] removes runs,
 //! [`copy`] copies all rows, [`verify`] checks everything. No other file contains SQL. [`notifier`] notifies other processes of new commands and
 //! reports which owners are alive.
 //!
@@ -192,7 +193,7 @@ impl Store for SqliteStore {
 
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
         check_sizes(&first)?;
-        self.writer()?.write(Write::begin(run, owner, first)).await.map(drop)
+        self.writer()?.write(Write::begin(run, owner, first)?).await.map(drop)
     }
 
     async fn take_over(&self, run: &RunId, owner: &str, epoch: u64) -> Result<u64, StoreError> {
@@ -201,7 +202,7 @@ impl Store for SqliteStore {
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
         check_sizes(&batch)?;
-        self.writer()?.write(Write::append(batch)).await.map(drop)
+        self.writer()?.write(Write::append(batch)?).await.map(drop)
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {

@@ -1,13 +1,14 @@
 //! The text of a batch as it is stored: compressed, since a commit writes whole pages and each costs time.
 //!
-//! A batch is short, and much of it are the names of fields, which are in every batch. So it is compressed with [`USUAL`], a text
-//! that has them: what a batch has in common with it becomes a reference. The checksum and the link of a row are made of its text,
-//! so they do not depend on how it is stored.
+//! A batch is short, and most of its bytes are names of fields, which are in every batch. So it is compressed with [`USUAL`], a text
+//! that has them: the parts that a batch has in common with it become references. The checksum and the link of a row are made of its
+//! text, so they do not depend on how it is stored.
 
 use baton_types::id::ContentHash;
 use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict, uncompressed_size};
 use rusqlite::types::ValueRef;
 
+use crate::StoreError;
 use crate::rows::EntryRow;
 
 /// An invented batch with the most usual entries, the rarer ones first. It is part of the format of the file: a text that was
@@ -17,8 +18,9 @@ const USUAL: &[u8] = include_bytes!("usual.json");
 /// The most bytes of text that one compressed byte stands for, by the format of LZ4 blocks.
 const MOST_BYTES_EACH: usize = 255;
 
-/// The most bytes of a text: as many as SQLite would store without compression.
-const MOST_BYTES: usize = 1_000_000_000;
+/// The most bytes of a row's text. A row takes no further entry from 32 KiB on, so this bounds one entry: the answer of a model has at
+/// most 32 MiB, and an output that is this long should be a document. A short file may have many long rows, so it is no higher.
+const MOST_BYTES: usize = 256 << 20;
 
 /// A row of entries, ready to be written.
 #[derive(Debug)]
@@ -34,19 +36,24 @@ pub(super) struct PackedRow {
     pub(super) packed: Vec<u8>,
 }
 
-impl From<EntryRow> for PackedRow {
-    fn from(row: EntryRow) -> Self {
+impl TryFrom<EntryRow> for PackedRow {
+    type Error = StoreError;
+
+    fn try_from(row: EntryRow) -> Result<Self, StoreError> {
         let EntryRow { first, last, tasks, text, body } = row;
-        Self { first, last, tasks, body, packed: pack(&text) }
+        Ok(Self { first, last, tasks, body, packed: pack(&text)? })
     }
 }
 
-/// Returns `text` as it is stored: its length (4 bytes, little-endian), and an LZ4 block.
-pub(super) fn pack(text: &str) -> Vec<u8> {
-    compress_prepend_size_with_dict(text.as_bytes(), USUAL)
+/// Returns `text` as it is stored: its length (4 bytes, little-endian), and an LZ4 block. Refuses a text that [`unpack`] would refuse.
+pub(super) fn pack(text: &str) -> Result<Vec<u8>, StoreError> {
+    if text.len() > MOST_BYTES {
+        return Err(StoreError::TooLong { size: text.len(), limit: MOST_BYTES });
+    }
+    Ok(compress_prepend_size_with_dict(text.as_bytes(), USUAL))
 }
 
-/// Returns the text of a value that [`pack`] made, or the reason why it has none: a file that was received may have any value.
+/// Returns the text of a value that [`pack`] made, or the reason why it cannot be read: a file that was received may have any value.
 pub(super) fn unpack(stored: ValueRef<'_>) -> Result<String, String> {
     let damaged = |why: &dyn std::fmt::Display| format!("the stored bytes cannot be decompressed: {why}");
     let packed = stored.as_blob().map_err(|error| damaged(&error))?;
@@ -76,7 +83,7 @@ mod tests {
         let usual = std::str::from_utf8(USUAL).expect("JSON is UTF-8");
         let long = "Umsatz in Zürich, und so weiter. ".repeat(4_000);
         for text in ["", "[]", "é", usual, &long, &usual[1_000..]] {
-            let packed = pack(text);
+            let packed = pack(text).expect("not too long");
             assert_eq!(unpacked(&packed).expect("as packed"), text);
         }
     }
@@ -89,13 +96,13 @@ mod tests {
             r#"[7,1700000000000000,{"call_started":{"task":"0/2.1","call":"0/2.1/4.1","tool":"look_up","tool_type":"function_tool"}}],"#,
             r#"[8,1700000000000000,{"model_requested":{"task":"0/2.1","turn":5,"model":"m","input_tokens":430,"reserved_tokens":830}}]]"#,
         );
-        let packed = pack(text);
+        let packed = pack(text).expect("not too long");
         assert!(packed.len() * 2 < text.len(), "{} of {} bytes", packed.len(), text.len());
     }
 
     #[test]
     fn what_was_not_packed_is_refused() {
-        let right = pack("[[1,2,{}]]");
+        let right = pack("[[1,2,{}]]").expect("not too long");
         let too_long = [&u32::MAX.to_le_bytes()[..], &right[4..]].concat();
         let too_short = [&3_u32.to_le_bytes()[..], &right[4..]].concat();
         // A reference to bytes before the usual text.
@@ -105,7 +112,17 @@ mod tests {
             let refused = unpacked(damaged).expect_err("damaged");
             assert!(refused.contains("cannot be decompressed"), "{refused}");
         }
+        assert!(unpacked(&too_long).expect_err("a long text").contains("cannot stand for"));
         assert!(unpack(ValueRef::Text(b"[]")).is_err());
+    }
+
+    #[test]
+    fn a_text_that_would_not_be_read_is_not_written() {
+        let too_long = " ".repeat(MOST_BYTES + 1);
+        assert!(matches!(pack(&too_long), Err(StoreError::TooLong { .. })));
+        // A block of these bytes may stand for more, but not in a store.
+        let forged = [&(too_long.len() as u32).to_le_bytes()[..], &[0; MOST_BYTES / 128]].concat();
+        assert!(unpacked(&forged).expect_err("too long").contains("cannot stand for"));
     }
 
     #[test]

@@ -150,8 +150,8 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[Pa
         let checksum = rows::first_eight(row.body);
         let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.packed])?;
         run.recent.push(&Place(row.last, number, row.tasks.clone()));
+        run.tasks += run.recent.move_if_many(file, &run.id, run.number)?;
     }
-    run.tasks += run.recent.move_if_many(file, &run.id, run.number)?;
     for call in &batch.logged {
         insert_logged(file, &run.id, call)?;
     }

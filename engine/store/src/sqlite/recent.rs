@@ -3,6 +3,8 @@
 //! A commit writes whole pages. Each place in the tree would be on a page that few runs share, and a batch often has five of them. The run's
 //! row is written with every batch anyway. So an append adds its places there, and many are moved into the tree at once.
 
+use std::collections::BTreeSet;
+
 use baton_types::id::RunId;
 use rusqlite::{Connection, params};
 use serde_json::value::RawValue;
@@ -11,7 +13,7 @@ use super::to_sql;
 use crate::StoreError;
 use crate::rows::{HEADS, WHOLE_RUN};
 
-/// Size in bytes from which the places of a run are moved into the tree.
+/// The size in bytes, about, from which the places of a run are moved into the tree.
 const MAX_BYTES: usize = 512;
 
 /// The most bytes of a key as JSON.
@@ -39,12 +41,18 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Reads what a row has. [`Self::of`] checks the places.
+    /// Reads the text of a row, which must be as [`Self::text`] writes it. [`Self::of`] checks the places.
     pub(super) fn stored(text: &str) -> serde_json::Result<Self> {
         let (tasks, places): (_, &RawValue) = serde_json::from_str(text)?;
         let list = places.get().strip_prefix('[').and_then(|places| places.strip_suffix(']'));
         let places = list.ok_or_else(|| serde::de::Error::custom("the places are not a list"))?.to_owned();
-        Ok(Self { tasks, places })
+        let recent = Self { tasks, places };
+        // An append adds to the text, so a blank in it would do harm.
+        if recent.text() == text && !text.contains(char::is_whitespace) {
+            Ok(recent)
+        } else {
+            Err(serde::de::Error::custom("they are not written as a store writes them"))
+        }
     }
 
     /// Returns the text to store.
@@ -69,6 +77,10 @@ impl Recent {
                 return Err(damaged(format!("that of entry {last} is out of order or twice there")));
             }
             places.push(Place(last, batch, keys));
+        }
+        let used: BTreeSet<i64> = places.iter().flat_map(|place| &place.2).copied().collect();
+        if used.len() != self.tasks.len() {
+            return Err(damaged("a task is there twice, or has no place".to_owned()));
         }
         Ok(places)
     }
@@ -137,17 +149,21 @@ mod tests {
     #[test]
     fn places_that_no_append_makes_are_refused() {
         let run = RunId::new("a");
-        for text in ["", "[", "[]", "[[],{}]", "[{},[]]", "[[],[],[]]"] {
+        for text in ["", "[", "[]", "[[],{}]", "[{},[]]", "[[],[],[]]", "[[],[ ]]", "[[5 ],[]]", "[[],[]] "] {
             assert!(Recent::stored(text).is_err(), "{text}");
         }
         for places in
             ["[0,1,[]]", "[2,1,[]],[2,1,[]]", "[4,1,[]],[2,1,[]]", "[2,1,[0,1,0]]", "[2,1,[0,2]]", "[2,1,[3]]", "[-1,1,[]]", "1"]
         {
-            let stored = Recent::stored(&format!("[[5,6,5],[{places}]]")).expect("a list");
+            let stored = Recent::stored(&format!("[[5,6,5],[{places}]]")).expect("as a store writes it");
             let refused = stored.of(&run).expect_err(places);
             assert!(refused.to_string().contains("the latest places of run a"), "{refused}");
         }
-        let stored = Recent::stored("[[5,6],[[2,1,[1,0]],[3,2,[]]]]").expect("a list");
+        for unused in ["[[5,6],[[2,1,[0]]]]", "[[5,5],[[2,1,[0]],[3,2,[1]]]]"] {
+            let refused = Recent::stored(unused).expect("as a store writes it").of(&run).expect_err(unused);
+            assert!(refused.to_string().contains("a task is there twice"), "{refused}");
+        }
+        let stored = Recent::stored("[[5,6],[[2,1,[1,0]],[3,2,[]]]]").expect("as a store writes it");
         assert_eq!(stored.of(&run).expect("in order"), [Place(2, 1, vec![6, 5]), Place(3, 2, vec![])]);
         assert_eq!(stored.text(), "[[5,6],[[2,1,[1,0]],[3,2,[]]]]");
     }

@@ -4,8 +4,8 @@
 
 -- A run may begin with the first `past_seq` entries of an older run: they are read where they are. `link` is that of its last
 -- row of entries; `commands` and `tasks` count its commands and its tasks with places in the tree. `recent` has the places of its
--- latest batches, which are not yet in the tree: `[[task, ...], [[last, batch, [position of a task, ...]], ...]]`. `wakes` is there if its last owner released
--- it while it waited: the moment at which it continues by itself.
+-- latest batches, which are not yet in the tree: `[[task, ...], [[last, batch, [position of a task, ...]], ...]]`. `wakes` is there
+-- if its last owner released it while it waited: the moment at which it continues by itself.
 CREATE TABLE runs (
     run      INTEGER PRIMARY KEY,
     id       TEXT    NOT NULL UNIQUE,
@@ -40,8 +40,8 @@ CREATE TABLE totals (
     checksum INTEGER NOT NULL
 ) STRICT;
 
--- Entries, in the order they were committed: `entries` is `[[decision, moment, entry], ...]`, numbered from `first` and compressed.
--- `link` is a hash of the row and of the link before it, so that it stands for the whole timeline up to here.
+-- Entries, in the order they were committed: `entries` is `[[decision, moment, entry], ...]`, numbered from `first`, as an LZ4 block
+-- after its length (see packed.rs). `link` is a hash of the row and of the link before it, so that it stands for the whole timeline up to here.
 CREATE TABLE batches (
     batch    INTEGER PRIMARY KEY,
     run      INTEGER NOT NULL,

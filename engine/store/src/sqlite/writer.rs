@@ -52,15 +52,15 @@ pub(super) enum Write {
 
 impl Write {
     /// Returns a batch with its entries encoded as rows, here rather than on the only thread that writes.
-    pub(super) fn append(batch: Batch) -> Self {
-        let rows = packed(&batch);
-        Self::Append { batch, rows }
+    pub(super) fn append(batch: Batch) -> Result<Self, StoreError> {
+        let rows = packed(&batch)?;
+        Ok(Self::Append { batch, rows })
     }
 
     /// Returns a new run with its first batch.
-    pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Self {
-        let rows = packed(&batch);
-        Self::Begin { run, owner: owner.to_owned(), batch, rows }
+    pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Result<Self, StoreError> {
+        let rows = packed(&batch)?;
+        Ok(Self::Begin { run, owner: owner.to_owned(), batch, rows })
     }
 
     /// Returns the failpoints before and after a commit whose first write is this one.
@@ -92,8 +92,8 @@ impl Write {
     }
 }
 
-fn packed(batch: &Batch) -> Vec<PackedRow> {
-    rows::of_batch(batch).into_iter().map(PackedRow::from).collect()
+fn packed(batch: &Batch) -> Result<Vec<PackedRow>, StoreError> {
+    rows::of_batch(batch).into_iter().map(PackedRow::try_from).collect()
 }
 
 /// Result of a write: the number that it assigned, if any.
