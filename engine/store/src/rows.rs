@@ -181,9 +181,9 @@ impl StoredRow<'_> {
 
 /// The entries of a row that are wanted.
 enum Wanted<'a> {
-    /// Those with these sequence numbers.
+    /// Entries with these sequence numbers.
     Numbers(RangeInclusive<u64>),
-    /// Those of a task, by the text that they contain, that are not after an entry.
+    /// Entries of a task up to a sequence number. Each contains `id`, the id of the task in quotes.
     Task { task: &'a TaskId, through: u64, id: String },
 }
 

@@ -15,7 +15,7 @@ use crate::rows::EntryRow;
 /// compressed with another one cannot be read.
 const USUAL: &[u8] = include_bytes!("usual.json");
 
-/// The most bytes of text that one compressed byte stands for, by the format of LZ4 blocks.
+/// The most bytes of text that one compressed byte can become, by the format of LZ4 blocks.
 const MOST_BYTES_EACH: usize = 255;
 
 /// The most bytes of a row's text. A row takes no further entry from 32 KiB on, so this bounds one entry: the answer of a model has at
@@ -60,11 +60,11 @@ pub(super) fn unpack(stored: ValueRef<'_>) -> Result<String, String> {
     let (size, block) = uncompressed_size(packed).map_err(|error| damaged(&error))?;
     // Checked first, since memory for the whole text is allocated before the block is read.
     if size > block.len().saturating_mul(MOST_BYTES_EACH).min(MOST_BYTES) {
-        return Err(damaged(&format!("{} bytes cannot stand for {size}", block.len())));
+        return Err(damaged(&format!("{} bytes cannot become {size}", block.len())));
     }
     let text = decompress_size_prepended_with_dict(packed, USUAL).map_err(|error| damaged(&error))?;
     if text.len() != size {
-        return Err(damaged(&format!("they stand for {} bytes, not for {size}", text.len())));
+        return Err(damaged(&format!("they become {} bytes, not {size}", text.len())));
     }
     String::from_utf8(text).map_err(|error| damaged(&error))
 }
@@ -112,7 +112,7 @@ mod tests {
             let refused = unpacked(damaged).expect_err("damaged");
             assert!(refused.contains("cannot be decompressed"), "{refused}");
         }
-        assert!(unpacked(&too_long).expect_err("a long text").contains("cannot stand for"));
+        assert!(unpacked(&too_long).expect_err("a long text").contains("cannot become"));
         assert!(unpack(ValueRef::Text(b"[]")).is_err());
     }
 
@@ -120,9 +120,9 @@ mod tests {
     fn a_text_that_would_not_be_read_is_not_written() {
         let too_long = " ".repeat(MOST_BYTES + 1);
         assert!(matches!(pack(&too_long), Err(StoreError::TooLong { .. })));
-        // A block of these bytes may stand for more, but not in a store.
+        // A block of so many bytes can become more, but not in a store.
         let forged = [&(too_long.len() as u32).to_le_bytes()[..], &[0; MOST_BYTES / 128]].concat();
-        assert!(unpacked(&forged).expect_err("too long").contains("cannot stand for"));
+        assert!(unpacked(&forged).expect_err("too long").contains("cannot become"));
     }
 
     #[test]

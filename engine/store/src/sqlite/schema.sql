@@ -41,7 +41,8 @@ CREATE TABLE totals (
 ) STRICT;
 
 -- Entries, in the order they were committed: `entries` is `[[decision, moment, entry], ...]`, numbered from `first`, as an LZ4 block
--- after its length (see packed.rs). `link` is a hash of the row and of the link before it, so that it stands for the whole timeline up to here.
+-- after its length (see packed.rs). `link` is a hash of the row and of the link before it, so that it stands for the whole
+-- timeline up to here.
 CREATE TABLE batches (
     batch    INTEGER PRIMARY KEY,
     run      INTEGER NOT NULL,
