@@ -188,21 +188,31 @@ enum Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Reads the next entry, which is number `seq`. Returns it if it is wanted; `None` instead of a result at the end of the list.
-    fn next<'de, A: SeqAccess<'de>>(&self, list: &mut A, seq: u64) -> Result<Option<Option<Stored>>, A::Error> {
+    /// Reads the next entry, which is number `seq`.
+    fn next<'de, A: SeqAccess<'de>>(&self, list: &mut A, seq: u64) -> Result<Next, A::Error> {
         match self {
-            Self::Numbers(wanted) if wanted.contains(&seq) => Ok(list.next_element()?.map(Some)),
-            Self::Numbers(_) => Ok(list.next_element::<IgnoredAny>()?.map(|_| None)),
+            Self::Numbers(wanted) if wanted.contains(&seq) => Ok(list.next_element()?.map_or(Next::End, Next::Wanted)),
+            Self::Numbers(_) => Ok(list.next_element::<IgnoredAny>()?.map_or(Next::End, |_| Next::Other)),
             Self::Task { task, through, id } => {
-                let Some(text) = list.next_element::<&RawValue>()? else { return Ok(None) };
+                let Some(text) = list.next_element::<&RawValue>()? else { return Ok(Next::End) };
                 if seq > *through || !text.get().contains(id) {
-                    return Ok(Some(None));
+                    return Ok(Next::Other);
                 }
                 let stored: Stored = serde_json::from_str(text.get()).map_err(serde::de::Error::custom)?;
-                Ok(Some(Some(stored).filter(|(_, _, entry)| entry.task() == Some(task))))
+                Ok(if stored.2.task() == Some(task) { Next::Wanted(stored) } else { Next::Other })
             }
         }
     }
+}
+
+/// The next entry of a row.
+enum Next {
+    /// There is none.
+    End,
+    /// It is not wanted.
+    Other,
+    /// It is wanted.
+    Wanted(Stored),
 }
 
 /// An entry in the text of a row: its decision, its moment and itself.
@@ -236,9 +246,9 @@ impl<'de> Visitor<'de> for Entries<'_> {
         let last = *numbers.end();
         for seq in numbers {
             match wanted.next(&mut list, seq)? {
-                None => return Err(serde::de::Error::custom(format!("the stored entries end before entry {seq}"))),
-                Some(None) => {}
-                Some(Some((decision, at, entry))) => {
+                Next::End => return Err(serde::de::Error::custom(format!("the stored entries end before entry {seq}"))),
+                Next::Other => {}
+                Next::Wanted((decision, at, entry)) => {
                     found.push(Arc::new(Recorded { seq, decision, at: Timestamp::from_micros(at), entry }));
                 }
             }

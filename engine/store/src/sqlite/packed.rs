@@ -121,7 +121,7 @@ mod tests {
         let too_long = " ".repeat(MOST_BYTES + 1);
         assert!(matches!(pack(&too_long), Err(StoreError::TooLong { .. })));
         // A block of so many bytes can become more, but not in a store.
-        let forged = [&(too_long.len() as u32).to_le_bytes()[..], &[0; MOST_BYTES / 128]].concat();
+        let forged = [&(too_long.len() as u32).to_le_bytes()[..], &vec![0; MOST_BYTES / 128]].concat();
         assert!(unpacked(&forged).expect_err("too long").contains("cannot become"));
     }
 

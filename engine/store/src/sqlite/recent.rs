@@ -142,7 +142,9 @@ mod tests {
 
     fn recent(places: &[Place]) -> Recent {
         let mut recent = Recent::default();
-        places.iter().for_each(|place| recent.push(place));
+        for place in places {
+            recent.push(place);
+        }
         recent
     }
 
