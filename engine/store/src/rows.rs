@@ -29,15 +29,15 @@ pub(crate) const HEADS: i64 = 1;
 
 /// Neighbouring entries of one run, ready to be written.
 #[derive(Debug)]
-pub(crate) struct EntryRow {
+pub(crate) struct EntryRow<T = String> {
     /// The sequence number of its first entry.
     pub(crate) first: u64,
     /// Sequence number of the last entry.
     pub(crate) last: u64,
     /// Keys that the row is filed under besides the run: the tasks of its entries, each once.
     pub(crate) tasks: Vec<i64>,
-    /// The entries.
-    pub(crate) text: String,
+    /// The entries, as a store keeps them.
+    pub(crate) text: T,
     /// See [`body`].
     pub(crate) body: ContentHash,
 }
@@ -298,6 +298,17 @@ mod tests {
             // The texts have no entry of the task, so only the numbers count.
             let of_task = row.read_task(&run, &TaskId::new("0"), u64::MAX, &mut Vec::new());
             assert_eq!(of_task.is_ok(), first == last, "{first} to {last}");
+        }
+    }
+
+    #[test]
+    fn a_row_has_no_more_entries_than_a_store_puts_there() {
+        let (run, mut found) = (RunId::new("a"), Vec::new());
+        for (count, is_read) in [(ROW_BYTES, true), (ROW_BYTES + 1, false)] {
+            let text = format!("[{}1]", "1,".repeat(count - 1));
+            let checksum = first_eight(body(&run, 1, &text));
+            let row = StoredRow { first: 1, last: count as u64, text: &text, checksum, link: root_link(&run) };
+            assert_eq!(row.read_task(&run, &TaskId::new("0"), u64::MAX, &mut found).is_ok(), is_read, "{count}");
         }
     }
 

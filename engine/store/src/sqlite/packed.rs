@@ -4,16 +4,18 @@
 //! that has them: the parts that a batch has in common with it become references. The checksum and the link of a row are made of its
 //! text, so they do not depend on how it is stored.
 
-use baton_types::id::ContentHash;
 use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict, uncompressed_size};
 use rusqlite::types::ValueRef;
 
-use crate::StoreError;
-use crate::rows::EntryRow;
+use crate::rows::{self, EntryRow};
+use crate::{Batch, StoreError};
 
 /// An invented batch with the most usual entries, the rarer ones first. It is part of the format of the file: a text that was
 /// compressed with another one cannot be read.
 const USUAL: &[u8] = include_bytes!("usual.json");
+
+/// A row whose text is compressed.
+pub(super) type PackedRow = EntryRow<Vec<u8>>;
 
 /// The most bytes of text that one compressed byte can become, by the format of LZ4 blocks.
 const MOST_BYTES_EACH: usize = 255;
@@ -22,27 +24,13 @@ const MOST_BYTES_EACH: usize = 255;
 /// most 32 MiB, and an output that is this long should be a document. A short file may have many long rows, so it is no higher.
 const MOST_BYTES: usize = 256 << 20;
 
-/// A row of entries, ready to be written.
-#[derive(Debug)]
-pub(super) struct PackedRow {
-    /// Sequence numbers of its first and its last entry.
-    pub(super) first: u64,
-    pub(super) last: u64,
-    /// See [`EntryRow::tasks`].
-    pub(super) tasks: Vec<i64>,
-    /// See [`EntryRow::body`].
-    pub(super) body: ContentHash,
-    /// The compressed text.
-    pub(super) packed: Vec<u8>,
-}
-
-impl TryFrom<EntryRow> for PackedRow {
-    type Error = StoreError;
-
-    fn try_from(row: EntryRow) -> Result<Self, StoreError> {
+/// Returns the rows of `batch`, each with its text as it is stored.
+pub(super) fn rows_of(batch: &Batch) -> Result<Vec<PackedRow>, StoreError> {
+    let packed = |row: EntryRow| {
         let EntryRow { first, last, tasks, text, body } = row;
-        Ok(Self { first, last, tasks, body, packed: pack(&text)? })
-    }
+        Ok(EntryRow { first, last, tasks, text: pack(&text)?, body })
+    };
+    rows::of_batch(batch).into_iter().map(packed).collect()
 }
 
 /// Returns `text` as it is stored: its length (4 bytes, little-endian), and an LZ4 block. Refuses a text that [`unpack`] would refuse.
@@ -71,6 +59,8 @@ pub(super) fn unpack(stored: ValueRef<'_>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use baton_types::id::ContentHash;
+
     use super::*;
     use crate::sqlite::FORMAT_VERSION;
 

@@ -148,7 +148,7 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[Pa
     for row in rows {
         run.link = run.link.extended(row.body.as_bytes());
         let checksum = rows::first_eight(row.body);
-        let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.packed])?;
+        let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.text])?;
         run.recent.push(&Place(row.last, number, row.tasks.clone()));
         run.tasks += run.recent.move_if_many(file, &run.id, run.number)?;
     }

@@ -18,11 +18,10 @@ use baton_types::json::Json;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::packed::PackedRow;
+use super::packed::{self, PackedRow};
 use super::perform::perform;
 use super::records::Kept;
 use super::{SqliteStats, breadcrumbs, log_of, named};
-use crate::rows;
 use crate::{Batch, NewRun, StoreError, Written, failpoint};
 
 /// The most writes in one transaction.
@@ -53,13 +52,13 @@ pub(super) enum Write {
 impl Write {
     /// Returns a batch with its entries encoded as rows, here rather than on the only thread that writes.
     pub(super) fn append(batch: Batch) -> Result<Self, StoreError> {
-        let rows = packed(&batch)?;
+        let rows = packed::rows_of(&batch)?;
         Ok(Self::Append { batch, rows })
     }
 
     /// Returns a new run with its first batch.
     pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Result<Self, StoreError> {
-        let rows = packed(&batch)?;
+        let rows = packed::rows_of(&batch)?;
         Ok(Self::Begin { run, owner: owner.to_owned(), batch, rows })
     }
 
@@ -81,7 +80,7 @@ impl Write {
         match self {
             Self::Create(_) | Self::TakeOver { .. } => 0,
             Self::Append { batch, rows } | Self::Begin { batch, rows, .. } => {
-                rows.iter().map(|row| row.packed.len()).sum::<usize>()
+                rows.iter().map(|row| row.text.len()).sum::<usize>()
                     + batch.contents.iter().map(|(_, content)| content.len()).sum::<usize>()
                     + batch.logged.iter().map(|call| call.input.text().len()).sum::<usize>()
             }
@@ -90,10 +89,6 @@ impl Write {
             Self::Breadcrumb { request, .. } => request.size(),
         }
     }
-}
-
-fn packed(batch: &Batch) -> Result<Vec<PackedRow>, StoreError> {
-    rows::of_batch(batch).into_iter().map(PackedRow::try_from).collect()
 }
 
 /// Result of a write: the number that it assigned, if any.
