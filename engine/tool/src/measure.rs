@@ -242,13 +242,13 @@ fn text_summary(mime_type: &str, text: &str) -> String {
 /// Returns the first five lines of `text` that are not blank, cut where no summary reaches.
 fn first_lines(text: &str) -> &str {
     let text = text.trim_start();
+    // Blanks between words do not count, so this is more than a summary of ordinary text can hold.
+    let text = &text[..text.floor_char_boundary(SUMMARY_CHARACTERS * 16)];
     let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
         *end += line.len();
         Some((*end, !line.trim().is_empty()))
     });
-    let end = lines.by_ref().filter(|(_, says)| *says).nth(4).map_or(text.len(), |(end, _)| end);
-    // Blanks between words do not count, so this is more than a summary of ordinary text can hold.
-    &text[..text.floor_char_boundary(end.min(SUMMARY_CHARACTERS * 16))]
+    lines.by_ref().filter(|(_, says)| *says).nth(4).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Columns and number of rows; `None` if the text is no table.
@@ -310,20 +310,11 @@ pub fn summary_of(said: &str) -> Option<String> {
 
 /// Returns `text` on one line, without control characters and with at most [`SUMMARY_CHARACTERS`]. Reads no more of it than needed.
 fn shortened(text: &str) -> String {
-    let (mut short, mut count) = (String::with_capacity(text.len().min(SUMMARY_CHARACTERS + 8)), 0);
-    for word in text.split_whitespace() {
-        // Most words are added whole.
-        if count + 1 + word.len() <= SUMMARY_CHARACTERS && word.bytes().all(|byte| byte.is_ascii_graphic()) {
-            if !short.is_empty() {
-                short.push(' ');
-                count += 1;
-            }
-            short.push_str(word);
-            count += word.len();
-            continue;
-        }
-        let mut is_next_word = !short.is_empty();
-        for character in word.chars().filter(|character| !character.is_control()) {
+    let (mut short, mut count, mut is_next_word) = (String::with_capacity(text.len().min(SUMMARY_CHARACTERS + 8)), 0, false);
+    for character in text.chars() {
+        if character.is_whitespace() {
+            is_next_word = count > 0;
+        } else if !character.is_control() {
             if std::mem::take(&mut is_next_word) {
                 short.push(' ');
                 count += 1;
@@ -334,7 +325,7 @@ fn shortened(text: &str) -> String {
                 let end = short.char_indices().nth(SUMMARY_CHARACTERS - 1).map_or(short.len(), |(end, _)| end);
                 short.truncate(end);
                 short.push('…');
-                return short;
+                break;
             }
         }
     }
