@@ -263,7 +263,7 @@ impl<'a> Record<'a> {
 /// Returns a hash of `message` as a provider sees it. Call ids are left out, since they hold the task's path. A document that is shown whole
 /// counts by the hash of its content.
 pub fn message_hash(message: &Message) -> ContentHash {
-    let mut form = Vec::with_capacity(256);
+    let mut form = Vec::with_capacity(512);
     put_json(&message.role, &mut form);
     for part in &message.parts {
         match Block::of(part) {
@@ -272,16 +272,12 @@ pub fn message_hash(message: &Message) -> ContentHash {
             Block::Document(record) => record.put("document", &mut form),
             Block::DocumentPointer(record) => record.put("pointer", &mut form),
             Block::ToolCall { id: Some(id), tool, input } => put(["call", id, tool, input.text()], &mut form),
-            Block::ToolResult {
-                tool,
-                status,
-                output: Some(output),
-                error: None,
-                hint: None,
-                id: Some(id),
-                answered_in_your_name: [],
-            } => {
-                put(["result", tool, status, output.text(), id], &mut form);
+            Block::ToolCall { id: None, tool, input } => put(["call without id", tool, input.text()], &mut form),
+            Block::ToolResult { tool, status, output: Some(output), error: None, hint: None, id, answered_in_your_name: [] } => {
+                match id {
+                    Some(id) => put(["result", tool, status, output.text(), id], &mut form),
+                    None => put(["result without id", tool, status, output.text()], &mut form),
+                }
             }
             block => put_json(&block, &mut form),
         }
