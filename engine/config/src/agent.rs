@@ -171,7 +171,7 @@ impl<'s> Loader<'s> {
             tell_limits: form.tell_limits.unwrap_or_default(),
             summary: form.summary.unwrap_or_default(),
             result_schema,
-            limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()),
+            limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()).into(),
             sets_output_limit: all_settings.contains_key("max_tokens"),
             settings,
             offered: Offer::default(),

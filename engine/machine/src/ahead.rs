@@ -1,7 +1,6 @@
 //! The least that calls of code will take, compared with the limits before the first of them is made.
 
 use crate::calls::OpenCalls;
-use crate::limits_under;
 use crate::prelude::*;
 
 /// The least that calls take: the calls, the tasks that they create, and the first request of each task. Answers and further
@@ -36,7 +35,7 @@ impl Run {
         if task.phase.calls().is_some_and(|calls| calls.has_made_calls(outer.index)) {
             return Ok(least);
         }
-        let (own, shared) = (limits_under(&self.configs, task), &self.shared);
+        let (own, shared) = (task.limits(), &self.shared);
         let turns = shared.turns.saturating_add(shared.live_agent_tasks);
         let (run_calls, run_turns) = (self.limit_of_calls(), self.limit_of_turns());
         let counted = [
@@ -61,7 +60,7 @@ impl Run {
                 let is_own = holder == outer.task;
                 let (tokens, cost) =
                     if is_own { (LimitKind::Tokens, LimitKind::Cost) } else { (LimitKind::TokensAbove, LimitKind::CostAbove) };
-                budget(own, &limits_under(&self.configs, of), tokens, cost)?;
+                budget(own, of.limits(), tokens, cost)?;
             }
         }
         let [(of_run, run), (of_session, session)] = self.budgets_of_run();

@@ -2,8 +2,8 @@
 
 use baton_types::config::OnFailure;
 
+use crate::bounded;
 use crate::prelude::*;
-use crate::{bounded, limits_under};
 
 /// Maximum number of failed attempts that a result lists. The newest are kept.
 const ATTEMPTS_LISTED: usize = 5;
@@ -22,7 +22,7 @@ impl Run {
             return None;
         }
         let OnFailure::Retry(retry) = self.configs.tools.get(of.tool.as_ref()?)?.on_failure else { return None };
-        if limits_under(&self.configs, caller).children.is_some_and(|allowed| caller.children >= allowed) {
+        if caller.limits().children.is_some_and(|allowed| caller.children >= allowed) {
             return None;
         }
         let failed = caller.phase.calls()?[call.index].next_attempt();

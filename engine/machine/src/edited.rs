@@ -25,7 +25,7 @@ impl Run {
         let agent = crate::agent(&self.configs, agent);
         let tool = self.configs.tool_of(Some(&agent.id), &edited).ok_or_else(|| format!("there is no tool {}", edited.tool))?;
         let effective = tool.effective_input(&edited.input, &agent.id, &id);
-        tool.input.check(&effective.value()).map_err(|faults| {
+        tool.input.check_text(&effective).map_err(|faults| {
             let faults: Vec<String> = faults.iter().map(|fault| format!("/input{}: {}", fault.pointer, fault.message)).collect();
             faults.join("; ")
         })?;

@@ -3,14 +3,13 @@
 
 use baton_types::entry::LimitsLeft;
 
-use crate::limits_under;
 use crate::prelude::*;
 
 impl Run {
     /// Returns what is left before the next request of `task`; `None` if no limit holds.
     pub(crate) fn limits_left(&self, at: Timestamp, task: TaskIndex) -> Option<LimitsLeft> {
         let (of, run, shared) = (&self.graph[task], &self.configs.job.limits, &self.shared);
-        let own = limits_under(&self.configs, of);
+        let own = of.limits();
         // A turn is set aside for every other live task.
         let others = shared.live_agent_tasks.saturating_sub(1);
         let of_run = self.limit_of_turns().left().map(|allowed| allowed.saturating_sub(shared.turns.saturating_add(others)));
@@ -25,7 +24,7 @@ impl Run {
         let seconds = times.min().map(|time| time.as_secs());
         let above = self.graph.upwards(task).filter_map(|holder| {
             let of = &self.graph[holder];
-            Some((*of.budget.as_deref()?, limits_under(&self.configs, of).into_owned()))
+            Some((*of.budget.as_deref()?, of.limits().clone()))
         });
         let (mut tokens, mut cost): (Option<u64>, Option<Money>) = (None, None);
         for (budget, limits) in above.chain(self.budgets_of_run()) {

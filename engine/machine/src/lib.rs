@@ -38,8 +38,6 @@ mod shared;
 mod task;
 mod unknown;
 
-use std::borrow::Cow;
-
 pub use ahead::Least;
 pub use calls::{Attempts, CallDetails, CallStage, Counts, Finish, OpenAsk, OpenCall, OpenCalls};
 pub use graph::{TaskGraph, TaskIndex};
@@ -47,6 +45,8 @@ pub use phase::{Next, Phase, Purpose, Request, Wait};
 pub use reservation::{Counted, Reservation};
 pub use shared::Shared;
 pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task};
+
+use std::sync::LazyLock;
 
 use prelude::*;
 
@@ -207,7 +207,7 @@ impl Run {
 
     /// Returns the time limit of one attempt at a request of `id`: the tighter limit of the task and of the run.
     pub fn turn_limit(&self, id: &TaskId) -> Option<Duration> {
-        let own = limits_under(&self.configs, self.graph.get(id)?).turn_seconds;
+        let own = self.graph.get(id)?.limits().turn_seconds;
         let seconds = [own, self.configs.job.limits.turn_seconds].into_iter().flatten().min()?;
         Some(Duration::from_secs(seconds.into()))
     }
@@ -216,11 +216,6 @@ impl Run {
     pub fn own_output_limit(&self, id: &TaskId) -> Option<u64> {
         let task = self.graph.find(id.as_str())?;
         self.own_output_tokens(task, self.asked_model(task)?)
-    }
-
-    /// Returns the limits of `task`. A limit of the tool that created it replaces the same limit of its agent.
-    pub fn limits(&self, task: &Task) -> Cow<'_, Limits> {
-        limits_under(&self.configs, task)
     }
 
     /// Returns the configs that an entry adopts under `hash`: configs that were added, or the run's present ones.
@@ -244,13 +239,14 @@ pub(crate) fn agent<'a>(configs: &'a Configs, id: &AgentId) -> &'a Arc<Agent> {
     configs.agents.get(id).unwrap_or_else(|| panic!("the configs of the run have no agent {id}"))
 }
 
-/// Returns the limits of `task` under `configs`, which must have its agent.
-pub fn limits_under<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
-    let own = task.tool.as_ref().and_then(|tool| configs.tools.get(tool)).map(|tool| &tool.limits);
-    match (task.agent(), own) {
-        (Some(id), Some(tool)) if *tool != Limits::default() => Cow::Owned(tool.or(&agent(configs, id).limits)),
-        (Some(id), _) => Cow::Borrowed(&agent(configs, id).limits),
-        (None, _) => Cow::Owned(Limits::default()),
+/// Returns the limits of a task of `holder` that a call of `tool` created.
+pub(crate) fn limits_of(configs: &Configs, holder: &Holder, tool: Option<&ToolId>) -> Arc<Limits> {
+    static NONE: LazyLock<Arc<Limits>> = LazyLock::new(Arc::default);
+    let own = tool.and_then(|tool| configs.tools.get(tool)).map(|tool| &tool.limits);
+    match (holder.agent(), own) {
+        (Some(id), Some(tool)) if *tool != Limits::default() => Arc::new(tool.or(&agent(configs, id).limits)),
+        (Some(id), _) => Arc::clone(&agent(configs, id).limits),
+        (None, _) => Arc::clone(&NONE),
     }
 }
 

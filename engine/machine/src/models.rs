@@ -3,7 +3,6 @@
 use baton_types::document::may_be_text;
 use baton_types::money::Price;
 
-use crate::limits_under;
 use crate::prelude::*;
 
 impl Run {
@@ -113,7 +112,7 @@ impl Run {
     pub(super) fn window(&self, task: TaskIndex) -> Option<u64> {
         let (configs, started) = (&self.configs, self.shared.started.as_ref()?);
         let of_model = |name| configs.job.window(name).or_else(|| started.prices.get(name)?.context_tokens);
-        let limits = [limits_under(configs, &self.graph[task]).context_tokens, configs.job.limits.context_tokens];
+        let limits = [self.graph[task].limits().context_tokens, configs.job.limits.context_tokens];
         limits.into_iter().flatten().chain(self.model_names(task).filter_map(of_model)).min()
     }
 

@@ -6,7 +6,6 @@
 //! at most. The last turns of the callers above count as spent, since the callers wait for this task and it does not wait for
 //! them.
 
-use crate::limits_under;
 use crate::prelude::*;
 
 /// Tokens (≈) of a result in addition to the task's output: its frame, and the error of a `partial` result.
@@ -27,7 +26,7 @@ impl Run {
     /// Checks a turn of `task`, or its `last` one, against all limits. Its request has `input` tokens.
     pub(super) fn admission(&self, at: Timestamp, task: TaskIndex, input: u64, last: bool) -> Admission {
         let (of, shared) = (&self.graph[task], &self.shared);
-        let (own, run) = (limits_under(&self.configs, of), &self.configs.job.limits);
+        let (own, run) = (of.limits(), &self.configs.job.limits);
         if !last {
             if own.turns.is_some_and(|allowed| of.turns + 1 >= allowed) {
                 return Admission::Reached(LimitKind::Turns.into());
@@ -127,7 +126,7 @@ impl Run {
             let of = &self.graph[holder];
             if let Some(budget) = of.budget.as_deref() {
                 let kinds = if holder == task { (LimitKind::Tokens, LimitKind::Cost) } else { above };
-                reached = check_all(budget, &limits_under(&self.configs, of), needed, kinds).or(reached);
+                reached = check_all(budget, of.limits(), needed, kinds).or(reached);
             }
             below = holder;
         }
@@ -177,7 +176,7 @@ impl Run {
         if tool.agent.is_none() {
             return Ok(());
         }
-        let own = limits_under(&self.configs, of);
+        let own = of.limits();
         LimitKind::Children.check(of.children + earlier, own.children)?;
         let depth = [self.configs.job.limits.depth, own.depth].into_iter().flatten().min();
         LimitKind::Depth.check(of.depth, depth)

@@ -8,9 +8,9 @@ use baton_types::config::Invocation;
 use baton_types::entry::{ReminderReason, Said};
 use baton_types::path::DocumentPath;
 
-use crate::agent;
 use crate::prelude::*;
 use crate::requests::Requests;
+use crate::{agent, limits_of};
 
 /// One task of a run. Its conversation is in [`baton_render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,8 @@ pub struct Task {
     pub question: Option<Arc<Question>>,
     /// The tool whose call created it.
     pub(super) tool: Option<ToolId>,
+    /// Its limits, under the configs of the run.
+    pub(super) limits: Arc<Limits>,
     /// The master of its questions.
     pub(super) master: Master,
     /// The number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
@@ -165,6 +167,16 @@ impl Task {
     /// Whether it has not ended.
     pub fn is_live(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Returns its limits. A limit of the tool that created it replaces the same limit of its agent.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the limits that it would have under `configs`, which must have its agent.
+    pub fn limits_under(&self, configs: &Configs) -> Arc<Limits> {
+        limits_of(configs, &self.holder, self.tool.as_ref())
     }
 
     /// Returns the agent that holds it; `None` for a person.

@@ -13,7 +13,7 @@ use baton_types::entry::{
 use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
-use baton_types::message::{Message, Part, RepeatHint, Role, message_hash, part_bytes};
+use baton_types::message::{Message, Part, RepeatHint, Role, conversation_hash, part_bytes};
 use baton_types::model::{ModelRequest, Offer, SystemPrompt};
 use baton_types::principal::Principal;
 
@@ -505,7 +505,7 @@ impl Transcript {
     }
 
     fn push(&mut self, message: Arc<Message>) {
-        self.hash = self.hash.extended(message_hash(&message).as_bytes());
+        self.hash = conversation_hash(self.hash, &message);
         self.weight += size_of::<Message>() + message_weight(&message);
         Arc::make_mut(&mut self.messages).push(message);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_config::{Sources, Unconfigured};
-use baton_machine::{Run, limits_under};
+use baton_machine::Run;
 use baton_types::config::{Agent, Configs, Tool};
 use baton_types::entry::Adoption;
 use baton_types::event::{Event, Refusal};
@@ -127,7 +127,7 @@ fn divergence(run: &Run, now: &Configs, task: &baton_machine::Task, was: &Prompt
             changes.extend(configurations(before, agent));
             // What the model sees beside the conversation comes first in a request.
             new_prefix = !changes.is_empty();
-            if limits_under(run.configs(), task) != limits_under(now, task) {
+            if *task.limits() != *task.limits_under(now) {
                 changes.push("limits".to_owned());
             }
             let schema = |agent: &Agent| agent.result_schema.as_ref().map(|schema| schema.json().clone());

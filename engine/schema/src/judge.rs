@@ -43,6 +43,10 @@ struct Compiled {
 }
 
 impl Judge for Compiled {
+    fn accepts_text(&self, text: &str) -> bool {
+        self.program.as_ref().is_ok_and(|program| program.accepts_text(text))
+    }
+
     fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
         let program = match &self.program {
             Ok(program) => program,

@@ -22,6 +22,7 @@ mod program;
 pub mod provider;
 mod reader;
 mod resources;
+mod text;
 mod type_name;
 mod uri;
 mod walk;

@@ -52,26 +52,54 @@ struct Judged<'v> {
 
 impl<'w> Walk<'w> {
     pub(crate) fn new(program: &'w Program, value: &Value) -> Self {
+        let mut walk = Self::of_text(program);
+        walk.budget += STEPS_PER_VALUE * count(value);
+        walk
+    }
+
+    /// Returns a walk through a text, whose values are added as they are read.
+    pub(crate) fn of_text(program: &'w Program) -> Self {
         Self {
             program,
             stop: None,
             steps: 0,
-            budget: BASE_STEPS + STEPS_PER_VALUE * count(value),
+            budget: BASE_STEPS,
             depth: 0,
             known: HashMap::new(),
-            scopes: vec![vec![None; program.names]],
+            scopes: if program.names == 0 { Vec::new() } else { vec![vec![None; program.names]] },
             entered: HashMap::new(),
         }
     }
 
-    /// Whether `value` meets the subschema `node`. Without meaning once the walk has stopped.
-    pub(crate) fn holds(&mut self, node: NodeId, value: &Value, scope: ScopeId) -> bool {
-        let (mut node, mut scope) = (node, self.enter(node, scope));
-        // A subschema that is only a reference takes no level of its own. The reader has bounded such a chain.
+    /// Counts a value that is judged without its tree; false if the walk has to stop.
+    pub(crate) fn add_value(&mut self) -> bool {
+        self.budget += STEPS_PER_VALUE;
+        self.take_step()
+    }
+
+    /// Whether `value`, a part of a text, meets the subschema `node`.
+    pub(crate) fn meets_part(&mut self, node: NodeId, value: &Value, scope: ScopeId) -> bool {
+        self.budget += STEPS_PER_VALUE * count(value);
+        let holds = self.holds(node, value, scope);
+        // Verdicts are kept by address, and another value may have this one.
+        self.known.clear();
+        holds && self.stop.is_none()
+    }
+
+    /// Returns the subschema that `node` leads to, with its scope. A subschema that is only a reference takes no level of its own; the reader
+    /// has bounded such a chain.
+    pub(crate) fn target(&mut self, mut node: NodeId, scope: ScopeId) -> (NodeId, ScopeId) {
+        let mut scope = self.enter(node, scope);
         while let [Rule::Reference(target)] = self.program.nodes[node as usize].rules.as_slice() {
             node = *target;
             scope = self.enter(node, scope);
         }
+        (node, scope)
+    }
+
+    /// Whether `value` meets the subschema `node`. Without meaning once the walk has stopped.
+    pub(crate) fn holds(&mut self, node: NodeId, value: &Value, scope: ScopeId) -> bool {
+        let (node, scope) = self.target(node, scope);
         let program = self.program;
         let known = &program.nodes[node as usize];
         let place = (node, std::ptr::from_ref(value) as usize, scope);

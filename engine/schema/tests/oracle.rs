@@ -2,6 +2,7 @@
 
 use baton_schema::{DAY_PATTERN, ENV_PATTERN, NAME_PATTERN, PAGE_PATTERN, compile};
 use baton_types::id::ID_PATTERN;
+use baton_types::json::Json;
 use serde_json::{Value, json};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -165,6 +166,7 @@ fn both_implementations_accept_the_same_values() {
         let validator = options.build(&schema).unwrap_or_else(|error| panic!("{schema} was read, but {error}"));
         for value in values() {
             let faults = compiled.check(&value).err();
+            assert_eq!(compiled.check_text(&Json::from(&value)).err(), faults, "{value} of {schema}");
             assert_eq!(faults.is_none(), validator.is_valid(&value), "{value} of {schema}: {faults:?}");
             if faults.is_none() { accepted += 1 } else { refused += 1 }
         }

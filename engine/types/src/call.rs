@@ -56,10 +56,10 @@ impl ModelCall {
         self.name.as_deref().unwrap_or(&self.tool)
     }
 
-    /// Returns the input as a JSON value, or the error of arguments that are not JSON.
-    pub fn readable_input(&self) -> Result<Value, CallError> {
+    /// Returns the input, or the error of arguments that are not JSON.
+    pub fn readable_input(&self) -> Result<&Json, CallError> {
         match &self.malformed {
-            None => Ok(self.input.value()),
+            None => Ok(&self.input),
             Some(reason) => {
                 Err(CallError::new(ErrorCode::MalformedInput, reason.as_str())
                     .with_detail(json!({"received": self.input.value()})))

@@ -12,6 +12,9 @@ use crate::json::Json;
 ///
 /// The machine judges inputs, outputs and results through this trait, so it knows nothing of how a schema is compiled.
 pub trait Judge: fmt::Debug + Send + Sync {
+    /// Whether the JSON `text` meets the schema. False leaves the verdict to [`Judge::check`].
+    fn accepts_text(&self, text: &str) -> bool;
+
     /// Checks `value`; each fault has the place and what was expected there.
     fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>>;
 }
@@ -40,6 +43,11 @@ impl Schema {
     /// Checks `value`; each fault has the place and what was expected there.
     pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
         self.judge.check(value)
+    }
+
+    /// Checks `json` as [`Schema::check`] does, in most cases without parsing it into a tree.
+    pub fn check_text(&self, json: &Json) -> Result<(), Vec<SchemaFault>> {
+        if self.judge.accepts_text(json.text()) { Ok(()) } else { self.check(&json.value()) }
     }
 
     /// Returns an answer as the schema reads it: the whole answer, or the value under its key `answer`.

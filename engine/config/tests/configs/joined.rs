@@ -25,7 +25,7 @@ fn a_sound_job_is_joined_and_its_defaults_are_filled_in() {
     assert_eq!(offered(&counter.offered), ["ask_master", "handoff", "note", "word_count"]);
     assert_eq!(offered(&counter.offered_in_questions), ["ask_master", "handoff", "note", "word_count"]);
     assert_eq!(offered(&counter.offered_last), ["handoff"]);
-    assert_eq!(counter.limits, Limits { turns: Some(7), ..Limits::task_defaults() });
+    assert_eq!(*counter.limits, Limits { turns: Some(7), ..Limits::task_defaults() });
     assert_eq!(configs.job.limits, Limits::run_defaults());
     assert_eq!(configs.job.documents[0].file, "documents/notes.txt");
     let tool = &configs.tools["word_count"];

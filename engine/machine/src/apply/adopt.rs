@@ -4,7 +4,7 @@ use baton_types::entry::Adoption;
 
 use super::calls::unsuspend;
 use crate::prelude::*;
-use crate::{Shared, agent, limits_under};
+use crate::{Shared, agent};
 
 /// Pins the run to the adopted configs, and updates the state that was derived from the configs before.
 pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
@@ -21,7 +21,8 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
             let (was, is) = (tokens(agent(&before, &id)), tokens(agent(&now, &id)));
             task.change_prompt(was, is);
         }
-        if task.is_live() && task.budget.is_none() && limits_under(&now, task).has_budget() {
+        task.limits = task.limits_under(&now);
+        if task.is_live() && task.budget.is_none() && task.limits.has_budget() {
             unkept.push(*index);
         }
     }

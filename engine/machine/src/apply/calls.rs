@@ -11,7 +11,7 @@ use crate::approved_class::{ApprovedClass, tool_hash};
 use crate::calls::Attempts;
 use crate::prelude::*;
 use crate::task::{Fresh, FreshContent, Streak};
-use crate::{agent, limits_under, unknown};
+use crate::{agent, unknown};
 
 pub(super) fn call_made(run: &mut Run, at: Timestamp, entry: &CallMade) {
     let configs = Arc::clone(run.configs());
@@ -198,7 +198,7 @@ fn fresh_content(run: &Run, task: TaskIndex, entry: &CallFinished, body: u64) ->
     let documents = &run.shared.documents;
     let position = position(&entry.call);
     // The agent chose the documents that its tool loads. The limit is for documents that others attach.
-    let edge = limits_under(&run.configs, &run.graph[task]).inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
+    let edge = run.graph[task].limits().inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
     let mut fresh = fresh_documents(position, &entry.result.documents, documents, edge);
     fresh.extend(entry.conflicts.iter().filter_map(|conflict| {
         let current = DocumentRef { path: conflict.path.clone(), version: conflict.current };

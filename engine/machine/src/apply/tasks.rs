@@ -10,15 +10,18 @@ use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
 use crate::task::{AcceptanceFacts, Extras, Fresh, FreshContent, Held, OWN_REQUEST, Received, TaskDocuments};
-use crate::{agent, limits_under};
+use crate::{agent, limits_of};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
+    let configs = Arc::clone(run.configs());
+    let tool: Option<ToolId> = entry.tool.as_deref().map(ToolId::from);
     let mut task = Task {
         place: None,
         id: entry.task.clone(),
         kind: entry.kind,
         holder: entry.holder.clone(),
-        tool: entry.tool.as_deref().map(ToolId::from),
+        limits: limits_of(&configs, &entry.holder, tool.as_ref()),
+        tool,
         master: entry.master.clone(),
         depth: entry.depth,
         phase: Phase::Waiting(Wait::Person),
@@ -45,20 +48,18 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         let (answers_for, concern) = (entry.answers_for.clone(), entry.concern);
         task.extras = Some(Box::new(Extras { answers_for, concern, ..Extras::default() }));
     }
-    let configs = Arc::clone(run.configs());
     let tool = task.tool.as_ref().and_then(|tool| configs.tools.get(tool));
     if entry.kind == TaskKind::Delegation && tool.is_some_and(|tool| tool.accept.is_some()) {
         let facts = AcceptanceFacts { request: entry.request.as_str().into(), refused: 0 };
         task.extras.get_or_insert_default().acceptance = Some(facts);
     }
-    let limits = limits_under(&configs, &task);
     let own = task.agent().map(|id| agent(&configs, id));
     let earlier = entry.earlier().map(|earlier| &run.graph[known(run, earlier)]);
     let inherited = earlier.map_or(0, |earlier| inherit(&configs, earlier, &mut task));
     let documents = &run.shared.documents;
     task.context_tokens += own.map_or(0, |own| render::prompt_tokens(own)) + inherited + render::created_tokens(entry, documents);
-    task.add_fresh(fresh_documents(OWN_REQUEST, &entry.documents, documents, limits.inject_tokens));
-    if limits.has_budget() {
+    task.add_fresh(fresh_documents(OWN_REQUEST, &entry.documents, documents, task.limits.inject_tokens));
+    if task.limits.has_budget() {
         task.budget = Some(Box::default());
         run.shared.has_budgets = true;
     }
@@ -135,7 +136,7 @@ pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
 pub(super) fn task_reported(run: &mut Run, at: Timestamp, entry: &TaskReported) {
     let index = known(run, &entry.task);
     let documents = &run.shared.documents;
-    let edge = limits_under(&run.configs, &run.graph[index]).inject_tokens;
+    let edge = run.graph[index].limits().inject_tokens;
     let (position, result) = (position(&entry.call), &entry.result);
     let mut fresh = fresh_documents(position, &result.documents, documents, edge);
     let body = render::outcome_tokens(result, &entry.said);

@@ -13,9 +13,9 @@ use baton_types::document::{Content, ContentFacts, output_content};
 use baton_types::entry::{Bundle, KeptResult, ModelRequested};
 use baton_types::estimate::text_tokens;
 
+use crate::bounded;
 use crate::prelude::*;
 use crate::task::{Fresh, FreshContent, Held, OWN_REQUEST};
-use crate::{bounded, limits_under};
 
 /// Number of bytes of a kept output from which its summary is made.
 const SUMMARY_BYTES: usize = 1_000;
@@ -134,7 +134,7 @@ impl Run {
         if of.fresh().is_empty() {
             return allotment;
         }
-        let inline_bytes = limits_under(&self.configs, of).inline_result_bytes.unwrap_or(u64::MAX);
+        let inline_bytes = of.limits().inline_result_bytes.unwrap_or(u64::MAX);
         let mut seen: BTreeSet<(DocumentRef, bool)> = BTreeSet::new();
         let mut wanted = Vec::new();
         let mut left_out = Vec::new();

@@ -6,9 +6,12 @@
 //! Further checks are for a handoff's promised result, room for a new task, and repetition. A call that passes and needs
 //! neither an executor nor another task is answered at once. So is a call that repeats a request.
 
-use crate::limits_under;
 use crate::prelude::*;
 use crate::requests::AnsweredRequest;
+
+/// The most times that a JSON text becomes longer when it is read and written again. Numbers such as `1e15`, which becomes
+/// `1000000000000000.0`, grow most.
+const MAX_GROWTH: u64 = 8;
 
 /// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.
 pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut creating: u32) {
@@ -85,27 +88,27 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Checked, Call
         && is_of_model
         && let Some(earlier) = repeated(draft, call)?
     {
-        check_repeats(draft, task, asked)?;
+        check_repeats(task, asked)?;
         return Ok(Checked::Repeats(earlier));
     }
-    let effective = (!tool.arguments.is_empty()).then(|| effective(draft, call, tool).value());
-    if let Err(faults) = tool.input.check(effective.as_ref().unwrap_or(&input)) {
+    let effective = (!tool.arguments.is_empty()).then(|| effective(draft, call, tool));
+    if let Err(faults) = tool.input.check_text(effective.as_ref().unwrap_or(input)) {
         return Err(agent.invalid_input(tool, &faults));
     }
     agent.check_configuration(tool, asked)?;
     if row.then == Then::Stop {
-        check_length(draft, task, &input)?;
-        check_result(draft.run.configs(), task, agent.result_schema.as_ref(), &input)?;
+        check_length(task, input)?;
+        check_result(draft.run.configs(), task, agent.result_schema.as_ref(), input)?;
     }
     if row.creates_task {
         draft.run.check_creation(call.task, tool, creating)?;
         draft.run.check_delegation(call.task, tool, asked)?;
         if tool.agent.is_none() {
-            draft.run.configs().check_question(&input)?;
+            draft.run.configs().check_question(&input.value())?;
         }
     }
     if is_of_model {
-        check_repeats(draft, task, asked)?;
+        check_repeats(task, asked)?;
     }
     Ok(Checked::Begins(Arc::clone(tool)))
 }
@@ -115,7 +118,7 @@ fn check_acceptance(draft: &Draft<'_>, call: CallAt) -> Result<Arc<Tool>, CallEr
     let tool = draft.tool(call);
     if tool.tool_type.behavior().creates_task {
         draft.run.check_room(true, 0)?;
-    } else if let Err(faults) = tool.input.check(&effective(draft, call, &tool).value()) {
+    } else if let Err(faults) = tool.input.check_text(&effective(draft, call, &tool)) {
         return Err(draft.agent(call.task).invalid_input(&tool, &faults));
     }
     Ok(tool)
@@ -141,7 +144,7 @@ fn repeated(draft: &Draft<'_>, call: CallAt) -> Result<Option<AnsweredRequest>, 
 /// are already counted, except for handoffs.
 fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     let (run, task, calls) = (&*draft.run, draft.task(call.task), draft.calls(call.task));
-    let (of_task, of_run) = (limits_under(run.configs(), task).calls, run.limit_of_calls());
+    let (of_task, of_run) = (task.limits().calls, run.limit_of_calls());
     if !calls[call.index].is_counted() || (of_task.is_none() && of_run.allowed.is_none()) {
         return Ok(());
     }
@@ -152,8 +155,8 @@ fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
 }
 
 /// Refuses a call whose tool gave the same result for the same input too often in a row.
-fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<(), CallError> {
-    let Some(allowed) = limits_under(draft.run.configs(), task).repeats else { return Ok(()) };
+fn check_repeats(task: &Task, asked: &ModelCall) -> Result<(), CallError> {
+    let Some(allowed) = task.limits().repeats else { return Ok(()) };
     match task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(asked)) {
         None => Ok(()),
         Some(streak) => {
@@ -168,9 +171,12 @@ fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<()
 }
 
 /// Checks the length of a handoff's result against `result_bytes`. Longer content belongs into a document.
-fn check_length(draft: &Draft<'_>, task: &Task, input: &Value) -> Result<(), CallError> {
-    let Some(allowed) = limits_under(draft.run.configs(), task).result_bytes else { return Ok(()) };
-    let length = input.get("result").map_or(0, |result| Json::from(result).text().len() as u64);
+fn check_length(task: &Task, input: &Json) -> Result<(), CallError> {
+    let Some(allowed) = task.limits().result_bytes else { return Ok(()) };
+    if (input.text().len() as u64).saturating_mul(MAX_GROWTH) <= allowed {
+        return Ok(());
+    }
+    let length = input.value().get("result").map_or(0, |result| Json::from(result).text().len() as u64);
     if length <= allowed {
         return Ok(());
     }
@@ -181,14 +187,14 @@ fn check_length(draft: &Draft<'_>, task: &Task, input: &Value) -> Result<(), Cal
 }
 
 /// Checks a handoff's result against the schema that the agent, or the question, promises.
-fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input: &Value) -> Result<(), CallError> {
-    let result = input.get("result").unwrap_or(&Value::Null);
+fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input: &Json) -> Result<(), CallError> {
+    let result = || input.value().get("result").cloned().unwrap_or_default();
     let checked = match &task.question {
         Some(question) => match question.schema(configs) {
-            Some(Ok(schema)) => schema.answer_in(result).map(drop),
+            Some(Ok(schema)) => schema.answer_in(&result()).map(drop),
             Some(Err(_)) | None => Ok(()),
         },
-        None => promised.map_or(Ok(()), |schema| schema.check(result)),
+        None => promised.map_or(Ok(()), |schema| schema.check(&result())),
     };
     checked.map_err(|faults| {
         CallError::new(ErrorCode::InvalidInput, "the result does not match the schema that its receiver expects")

@@ -13,7 +13,7 @@ pub(crate) fn start(draft: &mut Draft<'_>, task: TaskIndex) {
     if draft.run.shared.paused {
         return;
     }
-    let of_task = draft.run.limits(draft.task(task)).parallel_calls;
+    let of_task = draft.task(task).limits().parallel_calls;
     let of_run = draft.run.configs.job.limits.parallel_calls;
     while let Some(calls) = draft.task(task).phase.calls() {
         let counts = calls.counts();

@@ -51,7 +51,7 @@ pub(crate) fn check(run: &Run, id: &CallId, by: &Principal, outcome: &Outcome) -
         Produced::Inline(output) | Produced::Long { output, .. } => Some(output),
         Produced::Kept(_) => None,
     };
-    tool.check_output(run.limits(task).result_bytes, outcome.status, output)
+    tool.check_output(task.limits().result_bytes, outcome.status, output)
         .map_err(|error| Refusal::InvalidDelivery { call: id.clone(), reason: error.message_with_faults() })?;
     if open.is_running() { Err(Refusal::StillRunning { call: id.clone() }) } else { Ok(()) }
 }

@@ -57,7 +57,7 @@ fn is_longer(output: &Json, most: Option<u64>) -> bool {
 /// agent that receives it is written as a document.
 fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> Result<(CallResult, Vec<Conflict>), CallError> {
     let Outcome { status, output, error, writes, loads, reads: _, after, printed: _ } = outcome;
-    let mut result_bytes = draft.run.limits(draft.task(call.task)).result_bytes;
+    let mut result_bytes = draft.task(call.task).limits().result_bytes;
     let (output, kept) = match output {
         Produced::Inline(output) => (Some(output), None),
         // The calls of the code are made. Their results would be lost with its output.

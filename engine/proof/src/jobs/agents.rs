@@ -193,7 +193,7 @@ impl AgentDraft {
                 .result_schema
                 .as_ref()
                 .map(|schema| baton_schema::compile(schema).expect("the result schema of a test compiles")),
-            limits: self.limits.or(&Limits::task_defaults()),
+            limits: self.limits.or(&Limits::task_defaults()).into(),
             settings: Json::from(&self.settings),
             max_output_tokens: self.settings["max_tokens"].as_u64().unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
             sets_output_limit: self.settings["max_tokens"].is_u64(),

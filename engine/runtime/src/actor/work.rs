@@ -346,7 +346,7 @@ impl Actor {
             calls
         });
         let polled_by = if is_function && inner.is_some() { PolledBy::Actor } else { PolledBy::OwnTask };
-        let limits = self.run.task(&task).map(|task| self.run.limits(task));
+        let limits = self.run.task(&task).map(Task::limits);
         let inline_bytes = limits.as_ref().and_then(|limits| limits.inline_result_bytes);
         // An output of code that made calls is kept where another one is too long.
         let result_bytes = limits.as_ref().and_then(|limits| limits.result_bytes).filter(|_| !tool.calls.is_empty());

@@ -85,7 +85,7 @@ impl Tool {
         let Some((schema, output)) = self.output.as_ref().zip(output).filter(|_| status == CallStatus::Success) else {
             return Ok(());
         };
-        schema.check(&output.value()).map_err(|faults| {
+        schema.check_text(output).map_err(|faults| {
             let message = format!("the output of {} does not match its output schema", self.definition.shown_name());
             CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults}))
         })

@@ -180,7 +180,7 @@ pub struct Agent {
     /// The schema of its results.
     pub result_schema: Option<Schema>,
     /// The limits of its tasks, with defaults.
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
     /// Settings for its model.
     pub settings: Json,
     /// The token limit of one answer ([`output_tokens`]). Part of a request's worst case.

@@ -260,10 +260,11 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Returns a hash of `message` as a provider sees it. Call ids are left out, since they hold the task's path. A document that is shown whole
-/// counts by the hash of its content.
-pub fn message_hash(message: &Message) -> ContentHash {
-    let mut form = Vec::with_capacity(512);
+/// Returns the hash of a conversation that ends with `message`, as a provider sees it; `before` is the hash of the messages before it. Call ids
+/// are left out, since they hold the task's path. A document that is shown whole counts by the hash of its content.
+pub fn conversation_hash(before: ContentHash, message: &Message) -> ContentHash {
+    let mut form = Vec::with_capacity(1024);
+    form.extend_from_slice(before.as_bytes());
     put_json(&message.role, &mut form);
     for part in &message.parts {
         match Block::of(part) {
@@ -401,7 +402,12 @@ impl LimitsLeft {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
     use super::*;
+    use crate::call::{CallResult, ModelCall};
+    use crate::id::TaskId;
     use crate::message::Role;
 
     fn version(summary: &str) -> DocumentVersion {
@@ -410,7 +416,7 @@ mod tests {
     }
 
     fn hash_of(part: Part) -> ContentHash {
-        message_hash(&Message { role: Role::User, parts: vec![part] })
+        conversation_hash(ContentHash::of(b""), &Message { role: Role::User, parts: vec![part] })
     }
 
     /// A model may have written the summary, so it does not follow from the content.
@@ -421,6 +427,31 @@ mod tests {
             assert_ne!(of("one"), of("another"));
             assert_eq!(of("one"), of("one"));
         }
+    }
+
+    #[test]
+    fn each_fact_of_a_call_and_of_its_result_counts_for_the_hash() {
+        let asked = |provider_id: Option<&str>, tool: &str, input: Value| {
+            Arc::new(ModelCall { provider_id: provider_id.map(Into::into), ..ModelCall::new(tool, input) })
+        };
+        let mut hashes = HashSet::new();
+        for (id, tool, text) in
+            [(None, "a", "1"), (Some(""), "a", "1"), (Some("1"), "a", "1"), (None, "b", "1"), (None, "a", "2")]
+        {
+            let (call, asked) = (TaskId::from("r").call(1, 1), asked(id, tool, json!(text)));
+            for result in [None, Some(CallResult::success(json!(text))), Some(CallResult::success(json!(null)))] {
+                let result = result.map(Arc::new);
+                hashes.insert(hash_of(Part::Result {
+                    call: call.clone(),
+                    asked: Arc::clone(&asked),
+                    result,
+                    hint: None,
+                    said: Vec::new(),
+                }));
+            }
+            hashes.insert(hash_of(Part::Call { call, asked }));
+        }
+        assert_eq!(hashes.len(), 18, "two inputs with the same tool and id have the same result without output");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::entry::{Notice, Said};
 use crate::id::{AgentId, CallId, TaskId, ToolId};
 use crate::json::Json;
 
-pub use block::{contents_of, message_blocks, message_hash, part_block};
+pub use block::{contents_of, conversation_hash, message_blocks, part_block};
 pub use frame::{FRAME_NOTE, framed, relabelled};
 pub use weight::{FRAME_BYTES, part_bytes, request_tokens};
 
