@@ -38,6 +38,8 @@ mod shared;
 mod task;
 mod unknown;
 
+use std::sync::LazyLock;
+
 pub use ahead::Least;
 pub use calls::{Attempts, CallDetails, CallStage, Counts, Finish, OpenAsk, OpenCall, OpenCalls};
 pub use graph::{TaskGraph, TaskIndex};
@@ -45,8 +47,6 @@ pub use phase::{Next, Phase, Purpose, Request, Wait};
 pub use reservation::{Counted, Reservation};
 pub use shared::Shared;
 pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task};
-
-use std::sync::LazyLock;
 
 use prelude::*;
 

@@ -1,6 +1,6 @@
 //! Judges a JSON text while it is read, so that most values need no tree.
 //!
-//! Types, keys and elements are judged as they come. A part of which a schema asks more is read into a tree, and [`Walk`] judges it.
+//! Types, keys and elements are judged as they come. If a subschema has other rules, its value is read into a tree, which [`Walk`] judges.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use crate::program::{ARRAY, NodeId, OBJECT, Program, Properties, Rule, STRING};
 use crate::walk::{ScopeId, Walk};
 
 impl Program {
-    /// Whether the JSON `text` meets the schema. It is false too for a text that only its tree can decide: one that is nested too deeply,
-    /// or takes many steps.
+    /// Whether `text`, one that [`Json::parse`](baton_types::json::Json::parse) accepts, meets the schema. It may be false for a valid text
+    /// that takes many steps; then [`Program::accepts`] decides.
     pub fn accepts_text(&self, text: &str) -> bool {
         let mut reader = serde_json::Deserializer::from_str(text);
         let mut walk = Walk::of_text(self);
@@ -65,13 +65,13 @@ impl<'w> Simple<'w> {
 }
 
 impl<'w> Part<'_, 'w> {
-    /// Returns the rules of its subschema if they need no tree.
+    /// Returns the rules of its subschema; `None` if one of them needs a tree.
     fn simple(&self) -> Option<Simple<'w>> {
         let program = self.walk.program;
         self.node.map_or(Some(Simple::ANY), |node| Simple::of(&program.nodes[node as usize].rules))
     }
 
-    /// Returns the value within it that `node` judges.
+    /// Returns the next inner value, which `node` judges.
     fn inner(&mut self, node: Option<NodeId>) -> Part<'_, 'w> {
         Part { walk: self.walk, node, scope: self.scope }
     }
@@ -138,7 +138,9 @@ impl<'de> Visitor<'de> for Part<'_, '_> {
         };
         met(self.walk.add_value() && simple.types & ARRAY != 0)?;
         let mut nodes = simple.first.iter().copied().map(Some).chain(std::iter::repeat(simple.rest));
+        self.walk.depth += 1;
         while elements.next_element_seed(self.inner(nodes.next().flatten()))?.is_some() {}
+        self.walk.depth -= 1;
         Ok(())
     }
 
@@ -148,10 +150,12 @@ impl<'de> Visitor<'de> for Part<'_, '_> {
         };
         met(self.walk.add_value() && simple.types & OBJECT != 0)?;
         let mut missing = (1_u64 << simple.required.len()) - 1;
+        self.walk.depth += 1;
         while let Some(key) = keys.next_key_seed(Key { simple: &simple })? {
             missing &= !key.required;
             keys.next_value_seed(self.inner(key.node))?;
         }
+        self.walk.depth -= 1;
         met(missing == 0)
     }
 }
@@ -265,7 +269,21 @@ mod tests {
         }
     }
 
-    /// The verdict of a shared subschema is kept by the address of the value, which the next part may have too.
+    /// The value is as deep as the schema allows, or one level deeper.
+    #[test]
+    fn the_levels_of_a_text_and_of_its_tree_are_the_same() {
+        let mut definitions: serde_json::Map<String, Value> = (0..499)
+            .map(|index| (format!("c{index}"), json!({"allOf": [{"$ref": format!("#/$defs/c{}", index + 1)}]})))
+            .collect();
+        definitions.insert("c499".to_owned(), json!({"type": "array", "items": {"$ref": "#/$defs/c0"}}));
+        let program =
+            Program::read(&json!({"properties": {"a": {"$ref": "#/$defs/c0"}}, "$defs": definitions})).expect("it is a schema");
+        for (value, holds) in [(json!({"a": [[]]}), true), (json!({"a": [[[]]]}), false)] {
+            assert_eq!((program.accepts(&value), program.accepts_text(&value.to_string())), (holds, holds), "{value}");
+        }
+    }
+
+    /// Verdicts are kept by the address of a value. The next part may have the same address.
     #[test]
     fn each_part_has_its_own_verdict() {
         let schema = json!({

@@ -35,7 +35,7 @@ pub(crate) struct Walk<'w> {
     pub(crate) stop: Option<Stop>,
     steps: usize,
     budget: usize,
-    depth: usize,
+    pub(crate) depth: usize,
     known: HashMap<(NodeId, usize, ScopeId), bool>,
     /// For each scope, the node that each dynamic anchor leads to.
     scopes: Vec<Vec<Option<NodeId>>>,
@@ -57,7 +57,7 @@ impl<'w> Walk<'w> {
         walk
     }
 
-    /// Returns a walk through a text, whose values are added as they are read.
+    /// Returns a walk through a text. Each value adds to its budget when it is read.
     pub(crate) fn of_text(program: &'w Program) -> Self {
         Self {
             program,
@@ -71,23 +71,25 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Counts a value that is judged without its tree; false if the walk has to stop.
+    /// Adds the budget of one value, which is judged without its tree, and takes a step. False if the walk has to stop.
     pub(crate) fn add_value(&mut self) -> bool {
         self.budget += STEPS_PER_VALUE;
-        self.take_step()
+        self.take_step() && self.depth < MAX_DEPTH
     }
 
     /// Whether `value`, a part of a text, meets the subschema `node`.
     pub(crate) fn meets_part(&mut self, node: NodeId, value: &Value, scope: ScopeId) -> bool {
         self.budget += STEPS_PER_VALUE * count(value);
         let holds = self.holds(node, value, scope);
-        // Verdicts are kept by address, and another value may have this one.
-        self.known.clear();
+        // Verdicts are kept by address, and the next part may have this one. Clearing a table takes time for its capacity.
+        if !self.known.is_empty() {
+            self.known = HashMap::new();
+        }
         holds && self.stop.is_none()
     }
 
-    /// Returns the subschema that `node` leads to, with its scope. A subschema that is only a reference takes no level of its own; the reader
-    /// has bounded such a chain.
+    /// Follows subschemas that are only references, and returns the first that is more, with its scope. They take no level of their own; the
+    /// reader has bounded their number.
     pub(crate) fn target(&mut self, mut node: NodeId, scope: ScopeId) -> (NodeId, ScopeId) {
         let mut scope = self.enter(node, scope);
         while let [Rule::Reference(target)] = self.program.nodes[node as usize].rules.as_slice() {
@@ -361,5 +363,22 @@ fn count(value: &Value) -> usize {
         Value::Array(elements) => elements.iter().map(count).sum(),
         Value::Object(keys) => keys.values().map(count).sum(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Otherwise each later part would take as long as the largest one.
+    #[test]
+    fn a_part_leaves_no_large_table_to_the_next() {
+        let schema = json!({"items": {"allOf": [{"$ref": "#/$defs/s"}]}, "$defs": {"s": {"items": {"$ref": "#/$defs/s"}}}});
+        let program = Program::read(&schema).expect("it is a schema");
+        let mut walk = Walk::of_text(&program);
+        assert!(walk.meets_part(program.root, &json!([[[], [], []]]), 0));
+        assert_eq!(walk.known.capacity(), 0);
     }
 }

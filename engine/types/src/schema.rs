@@ -12,7 +12,7 @@ use crate::json::Json;
 ///
 /// The machine judges inputs, outputs and results through this trait, so it knows nothing of how a schema is compiled.
 pub trait Judge: fmt::Debug + Send + Sync {
-    /// Whether the JSON `text` meets the schema. False leaves the verdict to [`Judge::check`].
+    /// Whether the JSON `text` meets the schema. If it is false, [`Judge::check`] decides.
     fn accepts_text(&self, text: &str) -> bool;
 
     /// Checks `value`; each fault has the place and what was expected there.

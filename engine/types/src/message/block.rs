@@ -260,7 +260,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Returns the hash of a conversation that ends with `message`, as a provider sees it; `before` is the hash of the messages before it. Call ids
+/// Returns the hash of a conversation as a provider sees it: `before` is the hash of all messages but the last, which is `message`. Call ids
 /// are left out, since they hold the task's path. A document that is shown whole counts by the hash of its content.
 pub fn conversation_hash(before: ContentHash, message: &Message) -> ContentHash {
     let mut form = Vec::with_capacity(1024);
@@ -451,7 +451,7 @@ mod tests {
             }
             hashes.insert(hash_of(Part::Call { call, asked }));
         }
-        assert_eq!(hashes.len(), 18, "two inputs with the same tool and id have the same result without output");
+        assert_eq!(hashes.len(), 18, "a result without output does not depend on the input of its call");
     }
 
     #[test]
