@@ -160,7 +160,7 @@ impl<'de> Visitor<'de> for Part<'_, '_> {
     }
 }
 
-/// What a subschema asks of one key.
+/// The rules of a subschema for one key.
 struct Judged {
     node: Option<NodeId>,
     /// The bit of the key in the mask of required keys.
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Each schema alone, as a property, as the other properties, as an element, and behind a reference.
+    /// Returns the schema alone, as a property, as the other properties, as an element, and behind a reference, each with a value.
     fn around(schema: &Value, value: &Value) -> Vec<(Value, Value)> {
         vec![
             (schema.clone(), value.clone()),
