@@ -49,7 +49,7 @@ impl<'w> Simple<'w> {
                 Rule::Type(allowed) => simple.types &= allowed,
                 // Each required key has a bit of a mask.
                 Rule::Required(names) if simple.required.is_empty() && names.len() < u64::BITS as usize => {
-                    simple.required = names
+                    simple.required = names;
                 }
                 Rule::Properties(properties) if simple.properties.is_none() && properties.patterns.is_empty() => {
                     simple.properties = Some(properties);
