@@ -7,6 +7,7 @@ use baton_runtime::{Delivery, Engine, InitialDocument, InputValue, Progress, Run
 use baton_store::{MemoryStore, SqliteStore, Store};
 use baton_types::entry::{Entry, FinalState, UserOutput};
 use baton_types::event::Refusal;
+use baton_types::id::RunId;
 use baton_types::json::Json;
 use baton_types::model::{ModelRequest, ModelTurn};
 use baton_types::path::DocumentPath;
@@ -141,6 +142,41 @@ async fn a_question_waits_for_a_person_and_takes_the_first_valid_answer() {
     assert!(finished.result["summary"].as_str().unwrap().contains("red"), "{}", finished.result);
     let late = handle.answer(question, &Principal::person("cid"), answer("red"), Vec::new()).await;
     assert!(matches!(late, Err(RunError::NotRunning(_))), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_run_executes_in_the_calling_task_and_proceeds_without_its_caller() {
+    let engine = engine(Arc::new(MemoryStore::default()), &asking_model());
+    let id = RunId::new("left");
+    let started = engine.run(asking_job(), StartOptions { run: Some(id.clone()), ..StartOptions::default() });
+    // The caller leaves while the run waits for a person.
+    let left = tokio::time::timeout(std::time::Duration::from_millis(200), started).await;
+    assert!(left.is_err());
+    let handle = engine.live(&id).unwrap();
+    let question = handle.open_questions().await[0].task.clone();
+    handle.answer(question, &Principal::person("ann"), Json::from(json!("red")), Vec::new()).await.unwrap();
+    let finished = finish(&engine, &handle).await;
+    assert!(finished.result["summary"].as_str().unwrap().contains("red"), "{}", finished.result);
+
+    // Another task answers while the caller waits.
+    let id = RunId::new("kept");
+    let run = engine.run(asking_job(), StartOptions { run: Some(id.clone()), ..StartOptions::default() });
+    let answer = async {
+        let handle = loop {
+            match engine.live(&id) {
+                Some(handle) => break handle,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        handle.outcome_without_people().await;
+        let question = handle.open_questions().await[0].task.clone();
+        handle.answer(question, &Principal::person("ann"), Json::from(json!("blue")), Vec::new()).await
+    };
+    let (outcome, answered) = tokio::join!(run, answer);
+    answered.unwrap();
+    let RunOutcome::Ended { end, run, .. } = outcome.unwrap() else { panic!("the run did not end") };
+    assert_eq!((end.status.as_str(), &run.started().unwrap().run), ("success", &id));
+    assert!(engine.live(&id).is_none());
 }
 
 #[tokio::test]

@@ -1,12 +1,16 @@
 //! The start of an actor.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use baton_machine::Run;
 use baton_types::event::Event;
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument as _;
 
@@ -67,8 +71,23 @@ impl Services {
         self.spawn_after(parts, None)
     }
 
+    /// Executes a run that has begun in the calling task, and returns its outcome. If the future is dropped, the rest of the run is
+    /// spawned.
+    pub(crate) async fn execute(self: &Arc<Self>, parts: Parts) -> RunOutcome {
+        let (handle, actor) = self.actor(parts, None);
+        InPlace { actor: Some(Box::pin(actor)), runtime: Handle::current() }.await;
+        handle.outcome().await
+    }
+
     /// Spawns the actor of a run, with `first` in its mailbox.
     fn spawn_after(self: &Arc<Self>, parts: Parts, first: Option<Message>) -> RunHandle {
+        let (handle, actor) = self.actor(parts, first);
+        tokio::spawn(actor);
+        handle
+    }
+
+    /// Returns the handle of a run, and its actor with `first` in its mailbox.
+    fn actor(self: &Arc<Self>, parts: Parts, first: Option<Message>) -> (RunHandle, impl Future<Output = ()> + Send + use<>) {
         let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording, is_behind } = parts;
         assert!(trusted.is_of(run.configs()), "a run proceeds by configs that were checked");
         let (sender, mailbox) = mpsc::unbounded_channel();
@@ -112,7 +131,33 @@ impl Services {
             outages: Outages::default(),
             sending: Sending::new(last, is_behind, self.dispatcher.is_some()),
         });
-        tokio::spawn(actor.run().instrument(span));
-        handle
+        (handle, actor.run().instrument(span))
+    }
+}
+
+/// An actor executed by the task that awaits it.
+struct InPlace {
+    /// `None` once it has ended.
+    actor: Option<BoxFuture<'static, ()>>,
+    runtime: Handle,
+}
+
+impl Future for InPlace {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(actor) = &mut self.actor {
+            ready!(actor.as_mut().poll(context));
+            self.actor = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for InPlace {
+    fn drop(&mut self) {
+        if let Some(actor) = self.actor.take() {
+            self.runtime.spawn(actor);
+        }
     }
 }

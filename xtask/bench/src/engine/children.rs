@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use baton_models::FunctionModel;
-use baton_runtime::{Engine, StartOptions};
+use baton_runtime::Engine;
 use baton_types::call::ModelCall;
 use baton_types::model::{ModelRequest, ModelTurn};
 use serde_json::{Value, json};
 
-use super::{Place, completed, finished_calls};
+use super::{Place, finish, finished_calls};
 use crate::measurement::{Measurement, Stopwatch, cpu_seconds};
 use crate::{Kept, Workload, job};
 
@@ -77,10 +77,9 @@ async fn cost(n: usize, kept: Kept, tool: &'static str, by: By) -> anyhow::Resul
     let engine = builder.model("m", Arc::new(model)).build()?;
     let job = job::load(Workload::Children, n)?;
     let began = cpu_seconds();
-    let handle = engine.start(job, StartOptions::default()).await?;
-    completed(&handle).await.context(tool)?;
+    let run = finish(&engine, job, 1).await.context(tool)?;
     let used = cpu_seconds() - began;
-    let finished = finished_calls(&place, handle.id()).await?;
+    let finished = finished_calls(&place, &run).await?;
     ensure!(finished == n + usize::from(by == By::Code), "{finished} calls instead of {n}");
     Ok(used)
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
 use baton_models::FunctionModel;
-use baton_runtime::{Engine, LoadedJob, RunHandle, RunOutcome, StartOptions};
+use baton_runtime::{Engine, LoadedJob, RunOutcome, StartOptions};
 use baton_store::Store;
 use baton_tools as _;
 use baton_types::call::ModelCall;
@@ -101,7 +101,7 @@ async fn throughput(
     let job = job::load(workload, n)?;
     let watch = Stopwatch::start();
     let last = futures_util::stream::iter(0..jobs)
-        .map(|_| finish(&engine, job.clone()))
+        .map(|_| finish(&engine, job.clone(), conc))
         .buffer_unordered(conc)
         .try_fold(None, async |_, run| Ok(Some(run)))
         .await?;
@@ -133,18 +133,18 @@ async fn finished_calls(place: &Place, run: &RunId) -> anyhow::Result<usize> {
     }
 }
 
-/// Executes one run, from its start to its end.
-async fn finish(engine: &Engine, job: LoadedJob) -> anyhow::Result<RunId> {
-    let handle = engine.start(job, StartOptions::default()).await?;
-    completed(&handle).await?;
-    Ok(handle.id().clone())
+/// Executes one run of `conc` at a time, from its start to its end. A single one is executed in the calling task.
+async fn finish(engine: &Engine, job: LoadedJob, conc: usize) -> anyhow::Result<RunId> {
+    let options = StartOptions::default();
+    completed(if conc == 1 { engine.run(job, options).await? } else { engine.start(job, options).await?.outcome().await })
 }
 
-async fn completed(handle: &RunHandle) -> anyhow::Result<()> {
-    match handle.outcome().await {
-        RunOutcome::Ended { end, result, .. } => {
+/// Returns the id of a run that ended with success.
+fn completed(outcome: RunOutcome) -> anyhow::Result<RunId> {
+    match outcome {
+        RunOutcome::Ended { end, result, run } => {
             ensure!(end.status.as_str() == "success", "the run ended {}: {:?}", end.status.as_str(), result);
-            Ok(())
+            Ok(run.started().context("the run has no start")?.run.clone())
         }
         RunOutcome::Failed(error) => Err(error).context("the run failed"),
         _ => bail!("the run stopped"),
@@ -230,7 +230,7 @@ async fn startup(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
         _ => ModelTurn::text("done"),
     })?;
     let watch = Stopwatch::start();
-    finish(&engine, job::load(Workload::Startup, n)?).await?;
+    finish(&engine, job::load(Workload::Startup, n)?, 1).await?;
     let mut measurement = watch.stop(1, 1);
     measurement.startup()?;
     Ok(measurement)

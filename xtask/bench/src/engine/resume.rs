@@ -50,8 +50,7 @@ pub(super) async fn measure(n: usize) -> anyhow::Result<Measurement> {
         .store(Arc::clone(&place.store))
         .model("m", Arc::new(model))
         .build()?;
-    let handle = engine.resume(&made).await?;
-    completed(&handle).await?;
+    completed(engine.resume(&made).await?.outcome().await)?;
     let entries = place.store.run(&made).await?.context("the run is unknown")?.last_seq;
     ensure!(entries >= n as u64, "the run had only {entries} entries");
     first.lock().expect("no holder of the lock panics").take().context("the model was not asked")
