@@ -39,9 +39,9 @@ impl Run {
         let turns = shared.turns.saturating_add(shared.live_agent_tasks);
         let (run_calls, run_turns) = (self.limit_of_calls(), self.limit_of_turns());
         let counted = [
-            (LimitKind::Calls, task.calls, least.calls, own.calls),
+            (LimitKind::Calls, task.work().calls, least.calls, own.calls),
             (run_calls.kind, run_calls.counted(shared.calls), least.calls, run_calls.allowed),
-            (LimitKind::Children, task.children, least.tasks, own.children),
+            (LimitKind::Children, task.work().children, least.tasks, own.children),
             (run_turns.kind, run_turns.counted(turns), least.tasks, run_turns.allowed),
         ];
         for (limit, used, needed, allowed) in counted {
@@ -56,7 +56,7 @@ impl Run {
         };
         for holder in self.graph.upwards(outer.task) {
             let of = &self.graph[holder];
-            if let Some(own) = of.budget.as_deref() {
+            if let Some(own) = of.work().budget.as_deref() {
                 let is_own = holder == outer.task;
                 let (tokens, cost) =
                     if is_own { (LimitKind::Tokens, LimitKind::Cost) } else { (LimitKind::TokensAbove, LimitKind::CostAbove) };

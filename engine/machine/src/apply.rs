@@ -69,7 +69,7 @@ fn document_written(run: &mut Run, version: &Arc<DocumentVersion>) {
         let task = known(run, id);
         let task = &mut run.graph[task];
         task.learn(version);
-        let written = &mut task.documents.get_or_insert_default().written;
+        let written = &mut task.work_mut().documents.get_or_insert_default().written;
         let reference = version.reference();
         // Version 1 is the first of its document, so no earlier version can be in the list.
         match written.iter_mut().find(|written| version.version > 1 && written.path == version.path) {

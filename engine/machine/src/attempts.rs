@@ -22,7 +22,7 @@ impl Run {
             return None;
         }
         let OnFailure::Retry(retry) = self.configs.tools.get(of.tool.as_ref()?)?.on_failure else { return None };
-        if caller.limits().children.is_some_and(|allowed| caller.children >= allowed) {
+        if caller.limits().children.is_some_and(|allowed| caller.work().children >= allowed) {
             return None;
         }
         let failed = caller.phase.calls()?[call.index].next_attempt();

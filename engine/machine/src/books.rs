@@ -49,7 +49,7 @@ impl Draft<'_> {
     /// Settles the open request of `task`.
     pub(super) fn settle_request(&mut self, task: TaskIndex, used: Used) {
         let of = self.task(task);
-        let Reservation { tokens, cost, input_tokens, input_cost: _ } = of.reservation;
+        let Reservation { tokens, cost, input_tokens, input_cost: _ } = of.work().reservation;
         let is_priced = self.run.price(task).is_some() || !cost.is_zero();
         self.settle(task, None, used, (input_tokens, tokens, is_priced.then_some(cost)));
     }
@@ -62,7 +62,7 @@ impl Draft<'_> {
 
     /// Settles the open requests of the code of `call`; those of every call of `task` if `call` is `None`.
     pub(super) fn settle_asks(&mut self, task: TaskIndex, call: Option<&CallId>, used: Used) {
-        let asks = self.task(task).phase.calls().into_iter().flat_map(|calls| &calls.asks);
+        let asks = self.task(task).phase.calls().into_iter().flat_map(|calls| calls.asks());
         let asks: Vec<OpenAsk> = asks.filter(|ask| call.is_none_or(|call| ask.by.call == *call)).cloned().collect();
         for ask in asks {
             self.settle_ask(task, ask, used);

@@ -16,19 +16,26 @@ pub struct OpenCalls {
     pub purpose: Purpose,
     /// The text of the answer.
     pub text: Box<str>,
-    /// The open model requests of the calls' code.
-    pub asks: Vec<OpenAsk>,
     turn: u32,
     calls: Vec<OpenCall>,
     /// Number of the model's own calls, which come first.
     own: usize,
     /// Index before which every call has begun or has its result.
     begun: usize,
-    /// The index of each call that code made.
-    made: BTreeMap<CallId, usize>,
-    /// The calls that code made, in the order of their results.
-    returned: Vec<usize>,
     counts: Counts,
+    /// The calls and requests of the calls' code, which few turns have.
+    code: Option<Box<OfCode>>,
+}
+
+/// The calls that code or the engine made in a turn, and the requests of that code.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct OfCode {
+    /// The index of each of the calls.
+    made: BTreeMap<CallId, usize>,
+    /// The calls, in the order of their results.
+    returned: Vec<usize>,
+    /// The open model requests.
+    asks: Vec<OpenAsk>,
 }
 
 /// Numbers of the calls of a turn, by stage.
@@ -61,8 +68,8 @@ impl OpenCalls {
         for call in &calls {
             counts.count(call);
         }
-        let (own, made) = (calls.len(), BTreeMap::new());
-        Self { purpose, turn, text: text.into(), calls, own, begun: 0, made, returned: Vec::new(), counts, asks: Vec::new() }
+        let own = calls.len();
+        Self { purpose, turn, text: text.into(), calls, own, begun: 0, counts, code: None }
     }
 
     /// Adds a call that the code of a running call made, or one of the engine, which belongs to no other call.
@@ -71,7 +78,7 @@ impl OpenCalls {
         let is_of_turn = outer.position() == Some((self.turn, 0));
         let outer = if is_of_turn { None } else { Some(self.position_of(&outer)) };
         self.counts.count(&call);
-        self.made.insert(call.id.clone(), self.calls.len());
+        self.code.get_or_insert_default().made.insert(call.id.clone(), self.calls.len());
         self.calls.push(OpenCall { outer, ..call });
         if let Some(outer) = outer {
             self.change(outer, |outer| outer.open_inner += 1);
@@ -97,7 +104,8 @@ impl OpenCalls {
     /// Iterates over the calls with a result that the code of `outer` made, in the order of their results.
     pub fn returned_to(&self, outer: &CallId) -> impl Iterator<Item = &OpenCall> {
         let outer = self.index_of(outer);
-        self.returned.iter().map(|index| &self.calls[*index]).filter(move |call| call.outer == outer)
+        let returned = self.code.iter().flat_map(|code| &code.returned);
+        returned.map(|index| &self.calls[*index]).filter(move |call| call.outer == outer)
     }
 
     /// Returns the indices of the calls without a result that the code of the call at `outer` made, the newest first.
@@ -113,7 +121,7 @@ impl OpenCalls {
 
     /// Returns the index of `call`, if it is a call of this turn.
     pub fn index_of(&self, call: &CallId) -> Option<usize> {
-        let Some((turn, position)) = call.position() else { return self.made.get(call).copied() };
+        let Some((turn, position)) = call.position() else { return self.code.as_ref()?.made.get(call).copied() };
         let index = (position as usize).checked_sub(1)?;
         (turn == self.turn && index < self.own).then_some(index)
     }
@@ -171,7 +179,7 @@ impl OpenCalls {
         self.change(index, |call| call.stage = stage);
         let call = &self.calls[index];
         if let Some(outer) = call.outer.filter(|_| call.is_finished()) {
-            self.returned.push(index);
+            self.code.get_or_insert_default().returned.push(index);
             self.change(outer, |outer| outer.open_inner -= 1);
         }
     }
@@ -209,10 +217,21 @@ impl OpenCalls {
         call.details.get_or_insert_default().original.get_or_insert(before);
     }
 
+    /// Returns the open model requests of the calls' code.
+    pub fn asks(&self) -> &[OpenAsk] {
+        self.code.as_ref().map_or(&[], |code| &code.asks)
+    }
+
+    /// Adds an open model request of a call's code.
+    pub(super) fn add_ask(&mut self, ask: OpenAsk) {
+        self.code.get_or_insert_default().asks.push(ask);
+    }
+
     /// Removes and returns the open model request that `by` made.
     pub(super) fn take_ask(&mut self, by: &CallRequest) -> Option<OpenAsk> {
-        let place = self.asks.iter().position(|ask| ask.by == *by)?;
-        Some(self.asks.remove(place))
+        let asks = &mut self.code.as_mut()?.asks;
+        let place = asks.iter().position(|ask| ask.by == *by)?;
+        Some(asks.remove(place))
     }
 }
 

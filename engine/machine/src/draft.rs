@@ -205,7 +205,7 @@ impl Draft<'_> {
             tool: tool.id.clone(),
             tool_type,
             after: after::after(envelope, &open.asked, &tool),
-            repeat: if returned.is_some() { 0 } else { repeat(task.streak.as_ref(), open.original(), &result) },
+            repeat: if returned.is_some() { 0 } else { repeat(task.work().streak.as_ref(), open.original(), &result) },
             said: task.said_during(&call),
             call,
             result,

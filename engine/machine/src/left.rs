@@ -24,7 +24,7 @@ impl Run {
         let seconds = times.min().map(|time| time.as_secs());
         let above = self.graph.upwards(task).filter_map(|holder| {
             let of = &self.graph[holder];
-            Some((*of.budget.as_deref()?, of.limits().clone()))
+            Some((*of.work().budget.as_deref()?, of.limits().clone()))
         });
         let (mut tokens, mut cost): (Option<u64>, Option<Money>) = (None, None);
         for (budget, limits) in above.chain(self.budgets_of_run()) {

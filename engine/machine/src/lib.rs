@@ -195,7 +195,7 @@ impl Run {
         let own = self.graph.get(id)?;
         let mut spent = Spent::default();
         for task in std::iter::once(own).chain(self.graph.descendants(id)) {
-            spent.add(Spent { usage: task.usage, cost: task.cost });
+            spent.add(Spent { usage: task.work().usage, cost: task.work().cost });
         }
         Some(spent)
     }

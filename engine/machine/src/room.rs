@@ -124,7 +124,7 @@ impl Run {
                 needed.cost = needed.cost.plus(self.worst_price(holder, input, output));
             }
             let of = &self.graph[holder];
-            if let Some(budget) = of.budget.as_deref() {
+            if let Some(budget) = of.work().budget.as_deref() {
                 let kinds = if holder == task { (LimitKind::Tokens, LimitKind::Cost) } else { above };
                 reached = check_all(budget, of.limits(), needed, kinds).or(reached);
             }
@@ -177,7 +177,7 @@ impl Run {
             return Ok(());
         }
         let own = of.limits();
-        LimitKind::Children.check(of.children + earlier, own.children)?;
+        LimitKind::Children.check(of.work().children + earlier, own.children)?;
         let depth = [self.configs.job.limits.depth, own.depth].into_iter().flatten().min();
         LimitKind::Depth.check(of.depth, depth)
     }

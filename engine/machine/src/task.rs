@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
+use std::sync::LazyLock;
 
 use baton_render::SUMMARY_FRAME_TOKENS;
 use baton_types::config::Invocation;
@@ -29,8 +30,6 @@ pub struct Task {
     pub turns: u32,
     /// Tokens of its next request (≈), without the turn in progress.
     pub context_tokens: u64,
-    /// Tokens used by its own requests and by those of its calls' code.
-    pub usage: Usage,
     /// Whether its caller does not wait for it.
     pub background: bool,
     /// The moment since which it is ready or running.
@@ -47,6 +46,15 @@ pub struct Task {
     pub(super) master: Master,
     /// The number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
     pub place: Option<NonZeroU64>,
+    /// The work on it so far; `None` for none, such as for a question to a person.
+    pub(super) work: Option<Box<Work>>,
+    /// The fields that few tasks need.
+    pub(super) extras: Option<Box<Extras>>,
+}
+
+/// The work of an agent on a task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
     /// Delegations made so far.
     pub(super) children: u32,
     /// Calls that count towards `limits.calls`, including those of a new turn until they are checked.
@@ -59,17 +67,20 @@ pub struct Task {
     pub(super) documents: Option<Box<TaskDocuments>>,
     /// The lengths of its newest requests; `None` without a window limit.
     pub(super) context: Option<Box<Context>>,
-    /// The cost of the tokens that it used.
+    /// Tokens used by its own requests and by those of its calls' code.
+    pub usage: Usage,
+    /// The cost of these tokens.
     pub(super) cost: Cost,
     /// The amounts reserved for its open request.
     pub(super) reservation: Reservation,
     /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
     pub budget: Option<Box<Budget>>,
     /// Time spent ready or running, up to [`Task::working_since`].
-    pub(super) worked: Duration,
-    /// The fields that few tasks need.
-    pub(super) extras: Option<Box<Extras>>,
+    pub(super) time: Duration,
 }
+
+/// No work, for tasks without any.
+static NO_WORK: LazyLock<Work> = LazyLock::new(Work::default);
 
 /// A call, of a tool that acts each time, that ended before its code reported whether it took effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,6 +147,16 @@ pub(super) struct Received {
 }
 
 impl Task {
+    /// Returns the work on it so far.
+    pub fn work(&self) -> &Work {
+        self.work.as_deref().unwrap_or_else(|| &NO_WORK)
+    }
+
+    /// Returns the work on it so far, to be changed.
+    pub(super) fn work_mut(&mut self) -> &mut Work {
+        self.work.get_or_insert_default()
+    }
+
     /// Returns the fields that few tasks need.
     pub(super) fn extras(&self) -> &Extras {
         self.extras.as_deref().unwrap_or(&NO_EXTRAS)
@@ -145,7 +166,7 @@ impl Task {
     pub(super) fn change_prompt(&mut self, was: u64, is: u64) {
         let changed = |tokens: u64| (tokens + is).saturating_sub(was);
         self.context_tokens = changed(self.context_tokens);
-        if let Some(context) = self.context.as_mut() {
+        if let Some(context) = self.work.as_mut().and_then(|work| work.context.as_mut()) {
             context.base_tokens = changed(context.base_tokens);
             context.requests.iter_mut().for_each(|request| request.tokens = changed(request.tokens));
         }
@@ -194,8 +215,9 @@ impl Task {
 
     /// Returns the tokens and money reserved by its open request and by those of its calls' code.
     pub fn reserved(&self) -> (u64, Cost) {
-        let mut reserved = (self.reservation.tokens, Cost { known: self.reservation.cost, unpriced: 0 });
-        for ask in self.phase.calls().into_iter().flat_map(|calls| &calls.asks) {
+        let reservation = self.work().reservation;
+        let mut reserved = (reservation.tokens, Cost { known: reservation.cost, unpriced: 0 });
+        for ask in self.phase.calls().into_iter().flat_map(|calls| calls.asks()) {
             reserved.0 = reserved.0.saturating_add(ask.reserved_tokens);
             reserved.1.settle(ask.reserved_cost);
         }
@@ -225,25 +247,25 @@ impl Task {
 
     /// Returns the version of `path` that the task read or wrote, which is the base of a write.
     pub fn known(&self, path: &DocumentPath) -> Option<u32> {
-        self.documents.as_ref()?.read.get(path).copied()
+        self.work().documents.as_ref()?.read.get(path).copied()
     }
 
     /// Returns the newest version of `path` that the task read or wrote, or of which it has the record.
     pub(super) fn seen(&self, path: &DocumentPath) -> Option<u32> {
-        let documents = self.documents.as_ref()?;
+        let documents = self.work().documents.as_ref()?;
         documents.read.get(path).max(documents.named.get(path)).copied()
     }
 
     /// Returns the content that its next request shows for the first time.
     pub(super) fn fresh(&self) -> &[Fresh] {
-        self.documents.as_ref().map_or(&[], |documents| &documents.fresh)
+        self.work().documents.as_ref().map_or(&[], |documents| &documents.fresh)
     }
 
     /// Adds content for its next request.
     pub(super) fn add_fresh(&mut self, content: impl IntoIterator<Item = Fresh>) {
         let mut content = content.into_iter().peekable();
         if content.peek().is_some() {
-            self.documents.get_or_insert_default().fresh.extend(content);
+            self.work_mut().documents.get_or_insert_default().fresh.extend(content);
         }
     }
 
@@ -273,12 +295,12 @@ impl Task {
 
     /// Iterates over the newest versions of its written documents, in the order of their first write.
     pub fn written(&self) -> impl Iterator<Item = &DocumentRef> {
-        self.documents.iter().flat_map(|documents| documents.written.iter())
+        self.work().documents.iter().flat_map(|documents| documents.written.iter())
     }
 
     /// Records that the task read or wrote this version.
     pub(super) fn learn(&mut self, version: &DocumentVersion) {
-        self.documents.get_or_insert_default().learn(version);
+        self.work_mut().documents.get_or_insert_default().learn(version);
     }
 
     /// Whether its newest request is for a summary of older turns alone.
@@ -293,7 +315,7 @@ impl Task {
 
     /// Returns the time spent ready or running until `now`.
     pub fn worked_until(&self, now: Timestamp) -> Duration {
-        self.worked + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
+        self.work().time + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 }
 
@@ -301,7 +323,7 @@ impl Task {
     /// Iterates over the possible compactions, the smallest first. The newest turn always stays.
     pub(super) fn plans(&self) -> impl Iterator<Item = Plan> {
         let now = self.context_tokens;
-        let plans = self.context.as_deref().into_iter().flat_map(move |context| {
+        let plans = self.work().context.as_deref().into_iter().flat_map(move |context| {
             let inherited = context.inherited_tokens;
             let (base, own) = (context.base_tokens.saturating_sub(inherited), context.base_tokens);
             // Before its first request, the conversation that it begins with has calls without results.

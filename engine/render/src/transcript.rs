@@ -147,6 +147,8 @@ impl Transcript {
             },
             _ => Part::Request(created.request.clone()),
         };
+        // Many new tasks may wait for their first turn, each with these parts.
+        transcript.request_parts.reserve_exact(1 + usize::from(created.last_failure.is_some()) + created.documents.len());
         transcript.request_parts.push(first);
         transcript.request_parts.extend(created.last_failure.clone().map(|reason| {
             let number = created.failed_attempts.saturating_add(1);

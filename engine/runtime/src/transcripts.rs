@@ -158,8 +158,12 @@ impl Transcripts {
         Ok(request)
     }
 
-    /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed.
+    /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed. Many tasks may wait
+    /// for their first turn, so their conversations are not kept if all together exceed a sixteenth of the bound.
     fn begin(&mut self, seq: u64, created: &TaskCreated, run: &Run) {
+        if self.bytes > self.bound / 16 {
+            return;
+        }
         let earlier = created.earlier().map(|earlier| self.kept.get(earlier));
         let transcript = match earlier {
             Some(None) => None,

@@ -22,7 +22,7 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
             task.change_prompt(was, is);
         }
         task.limits = task.limits_under(&now);
-        if task.is_live() && task.budget.is_none() && task.limits.has_budget() {
+        if task.is_live() && task.work().budget.is_none() && task.limits.has_budget() {
             unkept.push(*index);
         }
     }
@@ -30,11 +30,11 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
         let mut budget = Budget::default();
         for within in run.graph.indices().filter(|task| run.graph.upwards(*task).any(|above| above == *index)) {
             let task = &run.graph[within];
-            budget.tokens = budget.tokens.saturating_add(task.usage.total());
-            budget.cost = budget.cost.plus(task.cost.known);
-            budget.reserved = budget.reserved.plus(task.reservation);
+            budget.tokens = budget.tokens.saturating_add(task.work().usage.total());
+            budget.cost = budget.cost.plus(task.work().cost.known);
+            budget.reserved = budget.reserved.plus(task.work().reservation);
         }
-        run.graph[*index].budget = Some(Box::new(budget));
+        run.graph[*index].work_mut().budget = Some(Box::new(budget));
     }
     if let Some(fork) = &adoption.fork {
         skip(run, &live, at.since(fork.at));

@@ -20,7 +20,7 @@ pub(super) fn call_made(run: &mut Run, at: Timestamp, entry: &CallMade) {
     let made = u32::from(call.is_counted());
     let index = known(run, &entry.task);
     let task = &mut run.graph[index];
-    task.calls += made;
+    task.work_mut().calls += made;
     let calls = open_calls(task);
     let before = calls.counts();
     calls.add_made(call);
@@ -54,7 +54,7 @@ pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     }
     let (calls, index) = call_of(task, &entry.call);
     if calls[index].is_counted() && !stays_counted(entry.error.code) {
-        task.calls -= 1;
+        task.work_mut().calls -= 1;
         run.shared.calls -= 1;
     }
 }
@@ -150,7 +150,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     }
     forget_said(task, &entry.call);
     if entry.repeat > 0 {
-        task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
+        task.work_mut().streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
     }
 }
 

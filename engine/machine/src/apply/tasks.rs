@@ -14,7 +14,8 @@ use crate::{agent, limits_of};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     let configs = Arc::clone(run.configs());
-    let tool: Option<ToolId> = entry.tool.as_deref().map(ToolId::from);
+    let shared_id = |tool: &str| configs.tools.get(tool).map_or_else(|| ToolId::from(tool), |tool| tool.id.clone());
+    let tool: Option<ToolId> = entry.tool.as_deref().map(shared_id);
     let mut task = Task {
         place: None,
         id: entry.task.clone(),
@@ -26,18 +27,8 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         depth: entry.depth,
         phase: Phase::Waiting(Wait::Person),
         turns: 0,
-        children: 0,
-        missed: None,
-        streak: None,
-        documents: None,
         context_tokens: 0,
-        context: None,
-        usage: Usage::default(),
-        cost: Cost::default(),
-        reservation: Reservation::default(),
-        calls: 0,
-        budget: None,
-        worked: Duration::ZERO,
+        work: None,
         working_since: None,
         deadline: entry.deadline,
         background: entry.background,
@@ -60,7 +51,7 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     task.context_tokens += own.map_or(0, |own| render::prompt_tokens(own)) + inherited + render::created_tokens(entry, documents);
     task.add_fresh(fresh_documents(OWN_REQUEST, &entry.documents, documents, task.limits.inject_tokens));
     if task.limits.has_budget() {
-        task.budget = Some(Box::default());
+        task.work_mut().budget = Some(Box::default());
         run.shared.has_budgets = true;
     }
     let runs_model = task.agent().is_some();
@@ -73,12 +64,12 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     if run.is_measured(index) {
         // No summary replaces the conversation of a master.
         let inherited_tokens = if entry.kind == TaskKind::Question { 0 } else { inherited };
-        run.graph[index].context = Some(Box::new(Context { base_tokens, inherited_tokens, ..Context::default() }));
+        run.graph[index].work_mut().context = Some(Box::new(Context { base_tokens, inherited_tokens, ..Context::default() }));
     }
     if let Some(caller) = caller
         && entry.kind == TaskKind::Delegation
     {
-        run.graph[caller].children += 1;
+        run.graph[caller].work_mut().children += 1;
         change_attempts(run, caller, &entry.task.originating_call(), |attempts| attempts.next_at = None);
     }
     let shared = &mut run.shared;
@@ -101,8 +92,9 @@ fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
     let frame = |agent: &Agent| render::prompt_tokens(agent) + earlier.described_tokens(agent);
     let frame = earlier.agent().map_or(0, |id| frame(agent(configs, id)));
     let Extras { received, described, .. } = earlier.extras();
-    if earlier.documents.is_some() || !received.fresh.is_empty() {
-        let documents = earlier.documents.as_deref().cloned().unwrap_or_default();
+    let known = earlier.work().documents.as_deref();
+    if known.is_some() || !received.fresh.is_empty() {
+        let documents = known.cloned().unwrap_or_default();
         let held: BTreeMap<_, _> = documents.held.keys().map(|held| (held.clone(), Held::Inherited)).collect();
         let fresh = documents.fresh.iter().chain(&received.fresh).cloned().collect();
         // A question writes nothing, so it needs no bases of writes.
@@ -110,7 +102,7 @@ fn inherit(configs: &Configs, earlier: &Task, task: &mut Task) -> u64 {
             TaskKind::Question => (BTreeMap::new(), BTreeMap::new()),
             TaskKind::Root | TaskKind::Delegation => (documents.read.clone(), documents.named.clone()),
         };
-        task.documents = Some(Box::new(TaskDocuments { read, named, held, fresh, ..TaskDocuments::default() }));
+        task.work_mut().documents = Some(Box::new(TaskDocuments { read, named, held, fresh, ..TaskDocuments::default() }));
     }
     if !described.is_empty() && earlier.agent() == task.agent() {
         task.extras.get_or_insert_default().described.clone_from(described);
@@ -163,7 +155,7 @@ pub(super) fn subtree_closed(run: &mut Run, at: Timestamp, entry: &SubtreeClosed
     for id in &entry.tasks {
         let index = known(run, id);
         let task = &mut run.graph[index];
-        assert_eq!(task.reservation.tokens, 0, "an open request is settled before its task is closed");
+        assert_eq!(task.work().reservation.tokens, 0, "an open request is settled before its task is closed");
         if let Some(question) = task.question.as_mut()
             && question.closed.is_none()
         {
@@ -230,15 +222,17 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     enter(run, at, index, |_| Phase::Ended(state));
     let task = &mut run.graph[index];
     // Only a living task needs these fields. A run with many finished tasks stays small without them.
-    task.streak = None;
     // Some conversations may be continued, with the documents that they know.
     let tool = task.tool.as_ref().and_then(|tool| run.configs.tools.get(tool));
     let may_continue = task.kind == TaskKind::Root || tool.is_some_and(|tool| tool.follow_up);
-    if let Some(documents) = task.documents.as_mut().filter(|_| !may_continue) {
-        documents.read = BTreeMap::new();
-        documents.named = BTreeMap::new();
-        documents.held = BTreeMap::new();
-        documents.fresh = Vec::new();
+    if let Some(work) = &mut task.work {
+        work.streak = None;
+        if let Some(documents) = work.documents.as_mut().filter(|_| !may_continue) {
+            documents.read = BTreeMap::new();
+            documents.named = BTreeMap::new();
+            documents.held = BTreeMap::new();
+            documents.fresh = Vec::new();
+        }
     }
     if let Some(extras) = &mut task.extras {
         (extras.said, extras.unseen, extras.acceptance) = (Vec::new(), Vec::new(), None);
@@ -286,7 +280,7 @@ pub(super) fn enter(run: &mut Run, at: Timestamp, index: TaskIndex, next: impl F
         shared.active_since.get_or_insert(at);
     }
     if was_active && !is_active {
-        task.worked = task.worked_until(at);
+        task.work_mut().time = task.worked_until(at);
         task.working_since = None;
         shared.active_tasks -= 1;
         if shared.active_tasks == 0

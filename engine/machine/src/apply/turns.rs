@@ -8,7 +8,7 @@ use super::tasks::enter;
 use crate::agent;
 use crate::phase::{Request, Wait};
 use crate::prelude::*;
-use crate::task::{ContextMark, Held, KEPT_TURNS};
+use crate::task::{ContextMark, Held, KEPT_TURNS, Work};
 
 pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequested) {
     let purpose = match &entry.notice {
@@ -26,7 +26,7 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let index = known(run, &entry.task);
     enter(run, at, index, |_| Phase::Asking(Request { purpose, fallback: None, uncharged: false }));
     // Adopted configs may add a limit that the earlier ones lacked. From here on the length is kept.
-    let limited = run.graph[index].context.is_some() || run.is_measured(index);
+    let limited = run.graph[index].work().context.is_some() || run.is_measured(index);
     let task = &mut run.graph[index];
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
@@ -34,14 +34,15 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let limits_tokens = if entry.limits_left.is_some() { render::LIMITS_TOKENS } else { 0 };
     task.context_tokens = entry.input_tokens + limits_tokens;
     let shown = task.take_fresh(entry);
-    if let Some(context) = &mut task.context {
+    if let Some(context) = &mut task.work_mut().context {
         context.base_tokens += shown;
     }
     if limited && !again {
         // The messages of people are at the head of this turn, and stay as long as the turn does.
         let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
         let tokens = entry.input_tokens.saturating_sub(heads);
-        let context = task.context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
+        let context =
+            task.work_mut().context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
         context.requests.push_back(ContextMark { turn: entry.turn, tokens });
         // The request for a summary is kept in addition to the newest `KEPT_TURNS` requests.
         let kept = KEPT_TURNS + usize::from(purpose.is_summary());
@@ -62,7 +63,7 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let input_cost = run.highest_cost(index, entry.input_tokens, 0);
     let (tokens, cost, input_tokens) = (entry.reserved_tokens, entry.reserved_cost, entry.input_tokens);
     let reservation = Reservation { tokens, cost, input_tokens, input_cost };
-    run.graph[index].reservation = reservation;
+    run.graph[index].work_mut().reservation = reservation;
     reserve(run, index, reservation);
 }
 
@@ -71,7 +72,7 @@ pub(super) fn call_asked_model(run: &mut Run, entry: &CallAskedModel) {
     let task = known(run, &task);
     let ask = OpenAsk { by, input_tokens, reserved_tokens, reserved_cost };
     let reservation = ask.reservation();
-    open_calls(&mut run.graph[task]).asks.push(ask);
+    open_calls(&mut run.graph[task]).add_ask(ask);
     reserve(run, task, reservation);
 }
 
@@ -98,8 +99,8 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
     let purpose = open_request(task).purpose;
     // A summary is not a turn of the work: it neither counts as a missed turn nor stays in the conversation.
     if entry.kind != TurnKind::Summary {
-        let earlier = task.missed.map_or(0, |missed| missed.count);
-        task.missed = entry.kind.discarded().map(|reason| Missed { count: earlier + 1, reason });
+        let earlier = task.work().missed.map_or(0, |missed| missed.count);
+        task.work_mut().missed = entry.kind.discarded().map(|reason| Missed { count: earlier + 1, reason });
         task.context_tokens += render::answered_tokens(entry);
     }
     let tools = task.agent().map(|id| &agent(&configs, id).tools);
@@ -114,7 +115,7 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
         task.extras.get_or_insert_default().requests.count(entry.calls.len());
     }
     let made = u32::try_from(calls.iter().filter(|call| call.is_counted()).count()).unwrap_or(u32::MAX);
-    task.calls += made;
+    task.work_mut().calls += made;
     run.shared.calls += made;
     enter(run, at, index, |_| Phase::Acting(Box::new(calls)));
     follow_calls(run, at, index);
@@ -129,16 +130,17 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
     let task = &mut run.graph[task];
     let gone = task.context_tokens.saturating_sub(entry.context_tokens);
     task.context_tokens = entry.context_tokens;
-    let context = task.context.as_mut().expect("only what is measured is compacted");
     let summary_turn = task.phase.purpose().is_summary().then_some(task.turns);
     if summary_turn.is_some() {
         // A turn for the summary alone is over, whether or not it was answered.
         task.phase = Phase::Ready(Next::Turn);
     }
+    let Work { context, documents, .. } = task.work_mut();
+    let context = context.as_mut().expect("only what is measured is compacted");
     context.through_turn = entry.through_turn;
     let inherited = std::mem::take(&mut context.inherited_tokens);
     context.base_tokens = context.base_tokens.saturating_sub(inherited);
-    if let Some(documents) = &mut task.documents {
+    if let Some(documents) = documents {
         documents.held.retain(|_, held| match held {
             // The first compaction replaces the inherited messages, except for those of a question.
             Held::Inherited => inherited == 0,
@@ -156,12 +158,12 @@ pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled
     let (used, cost) = (entry.usage.total(), entry.cost.unwrap_or_default());
     let index = known(run, &entry.task);
     let task = &mut run.graph[index];
-    task.usage.add(&entry.usage);
-    task.cost.settle(entry.cost);
-    let reserved = if let Some(by) = &entry.by {
-        open_calls(task).take_ask(by).expect("what is settled was asked").reservation()
-    } else {
-        std::mem::take(&mut task.reservation)
+    let work = task.work_mut();
+    work.usage.add(&entry.usage);
+    work.cost.settle(entry.cost);
+    let reserved = match &entry.by {
+        Some(by) => open_calls(task).take_ask(by).expect("what is settled was asked").reservation(),
+        None => std::mem::take(&mut work.reservation),
     };
     if entry.by.is_none() && !entry.usage.estimated && entry.usage.input_tokens > 0 {
         learn_ratio(run, index, reserved.input_tokens, entry.usage.input_tokens);
@@ -207,7 +209,7 @@ fn reserve(run: &mut Run, task: TaskIndex, reservation: Reservation) {
 fn on_all_above(run: &mut Run, task: TaskIndex, change: impl Fn(&mut Budget)) {
     let mut next = Some(task).filter(|_| run.shared.has_budgets);
     while let Some(task) = next {
-        if let Some(budget) = run.graph[task].budget.as_mut() {
+        if let Some(budget) = run.graph[task].work.as_mut().and_then(|work| work.budget.as_mut()) {
             change(budget);
         }
         next = run.graph.caller_of(task);

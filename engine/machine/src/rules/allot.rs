@@ -116,7 +116,8 @@ impl Run {
     /// replaced for it. `None` if nothing limits it.
     pub(crate) fn largest_document(&self, task: TaskIndex) -> Option<u64> {
         let window = self.window(task)?;
-        let (base, counted) = (self.graph[task].context.as_ref().map_or(0, |context| context.base_tokens), self.counted(task));
+        let (base, counted) =
+            (self.graph[task].work().context.as_ref().map_or(0, |context| context.base_tokens), self.counted(task));
         let needed = counted.expected(base).saturating_add(self.output_tokens(task));
         let after_compaction = room(window, needed).min(window / 2);
         Some(counted.estimate(after_compaction.max(room(window, self.needed_tokens(task)))))
@@ -281,7 +282,7 @@ impl Draft<'_> {
 impl Task {
     /// Whether its conversation holds this version whole.
     fn holds(&self, reference: &DocumentRef) -> bool {
-        self.documents.as_ref().is_some_and(|documents| documents.held.contains_key(reference))
+        self.work().documents.as_ref().is_some_and(|documents| documents.held.contains_key(reference))
     }
 
     /// Takes the new content into its conversation with `request`, except for what the request leaves out. Returns the tokens of
@@ -291,7 +292,7 @@ impl Task {
         let conflicts: BTreeSet<&DocumentRef> = request.conflicts.iter().collect();
         let bundled = request.bundle.as_deref().map_or(&[] as &[CallId], |bundle| &bundle.results);
         let mut shown = 0;
-        let Some(documents) = self.documents.as_mut() else { return shown };
+        let Some(documents) = self.work_mut().documents.as_mut() else { return shown };
         for Fresh { position, content } in std::mem::take(&mut documents.fresh) {
             let version = match &content {
                 FreshContent::Document { version, .. } | FreshContent::Conflict(version) => version,

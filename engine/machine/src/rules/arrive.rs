@@ -150,14 +150,14 @@ fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     }
     let unchecked = calls.iter().skip(call.index).filter(|call| call.is_counted()).count();
     let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
-    LimitKind::Calls.check(task.calls.saturating_sub(unchecked), of_task)?;
+    LimitKind::Calls.check(task.work().calls.saturating_sub(unchecked), of_task)?;
     of_run.check(run.shared.calls.saturating_sub(unchecked))
 }
 
 /// Refuses a call whose tool gave the same result for the same input too often in a row.
 fn check_repeats(task: &Task, asked: &ModelCall) -> Result<(), CallError> {
     let Some(allowed) = task.limits().repeats else { return Ok(()) };
-    match task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(asked)) {
+    match task.work().streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(asked)) {
         None => Ok(()),
         Some(streak) => {
             let message = format!(

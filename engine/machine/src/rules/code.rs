@@ -40,6 +40,6 @@ pub(crate) fn hear(draft: &mut Draft<'_>, by: &CallRequest, used: Option<(Usage,
 
 fn open_ask<'r>(run: &'r Run, by: &CallRequest) -> Option<(TaskIndex, &'r OpenAsk)> {
     let task = run.graph.find(by.call.task_text())?;
-    let ask = run.graph[task].phase.calls()?.asks.iter().find(|ask| ask.by == *by)?;
+    let ask = run.graph[task].phase.calls()?.asks().iter().find(|ask| ask.by == *by)?;
     Some((task, ask))
 }

@@ -23,7 +23,7 @@ pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) {
     let allotment = draft.run.allot(task);
     let input_tokens = allotment.input_tokens;
     let notice = match draft.run.admission(draft.at, task, input_tokens, false) {
-        Admission::Now => of.missed.map(|Missed { count, reason }| Notice::Reminder { count, reason }),
+        Admission::Now => of.work().missed.map(|Missed { count, reason }| Notice::Reminder { count, reason }),
         Admission::Later => return,
         Admission::Reached(reached) => match draft.run.admission(draft.at, task, input_tokens, true) {
             Admission::Now => Some(Notice::LastTurn { limit: reached.limit }),

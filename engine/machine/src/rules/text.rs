@@ -17,7 +17,7 @@ const REMINDERS: u32 = 2;
 
 /// Handles a turn that does not count, or ends the task with the text of a turn without calls.
 pub(crate) fn text(draft: &mut Draft<'_>, task: TaskIndex) {
-    match draft.task(task).missed {
+    match draft.task(task).work().missed {
         Some(missed) => discard(draft, task, missed),
         None => finish(draft, task),
     }

@@ -466,7 +466,7 @@ fn what_an_acceptor_uses_counts_for_the_task_and_above() {
     let limits = Limits { tokens: Some(100_000), ..Limits::default() };
     let sim = begun(&shop(by_judge(), 3).limits(limits), [turn([handoff("a")])]).answers("judge", [judged]).start();
     let spent = |task: &str| sim.run.spent(&task.into()).unwrap().usage.total();
-    let own = |task: &str| sim.run.graph().get(&task.into()).unwrap().usage.total();
+    let own = |task: &str| sim.run.graph().get(&task.into()).unwrap().work().usage.total();
     assert_eq!(spent("0/1.1/1.0:accept"), 12);
     assert_eq!(spent("0/1.1"), own("0/1.1") + 12);
     assert_eq!(spent("0"), own("0") + own("0/1.1") + 12);

@@ -156,7 +156,8 @@ fn the_tool_of_an_open_inner_call_is_needed() {
 fn what_was_spent_before_counts_towards_limits_that_are_new() {
     let sim = two_children();
     let whole: u64 = ["0", "0/1.1", "0/1.2"].iter().map(|task| used(&sim, task)).sum();
-    let budget = |run: &Run, task: &str| run.task(&TaskId::from(task)).unwrap().budget.as_ref().map(|budget| budget.tokens);
+    let budget =
+        |run: &Run, task: &str| run.task(&TaskId::from(task)).unwrap().work().budget.as_ref().map(|budget| budget.tokens);
     let limited = |run, child| adopting(&sim, &team("post", run, child, "children").build(), adoption(), later(&sim)).unwrap().0;
 
     let child = limited(Limits::default(), tokens(1_000_000));
@@ -177,7 +178,7 @@ fn what_was_spent_before_counts_towards_limits_that_are_new() {
 }
 
 fn used(sim: &Sim, task: &str) -> u64 {
-    let used = sim.run.task(&TaskId::from(task)).unwrap().usage.total();
+    let used = sim.run.task(&TaskId::from(task)).unwrap().work().usage.total();
     assert!(used > 0, "{task} has made a request");
     used
 }
@@ -190,11 +191,11 @@ fn limits_that_were_kept_go_on_being_kept() {
         .holding("post")
         .start();
     sim.settle();
-    let before = sim.run.task(&TaskId::from("0/1.1")).unwrap().budget.clone();
+    let before = sim.run.task(&TaskId::from("0/1.1")).unwrap().work().budget.clone();
     assert!(before.is_some());
     let draft = team("post", Limits::default(), tokens(500_000), "children");
     let (run, _) = adopting(&sim, &draft.build(), adoption(), later(&sim)).unwrap();
-    assert_eq!(run.task(&TaskId::from("0/1.1")).unwrap().budget.clone(), before);
+    assert_eq!(run.task(&TaskId::from("0/1.1")).unwrap().work().budget.clone(), before);
     assert!(run.totals().has_budgets, "the books that were begun are kept");
 }
 

@@ -64,7 +64,7 @@ fn a_request_is_made_where_its_worst_case_and_a_last_turn_just_fit() {
 fn a_request_that_fits_does_not_wait_for_an_earlier_one_that_does_not_fit() {
     let callees = [("one", 100), ("big", 10_000), ("two", 100)];
     let sim = callees_asked(1_000_000, &callees);
-    let spent = sim.run.task(&TaskId::root()).unwrap().usage.total();
+    let spent = sim.run.task(&TaskId::root()).unwrap().work().usage.total();
     let context = sim.run.task(&TaskId::from("0/1.2")).unwrap().context_tokens;
     // The big one fits alone, and not while anything is reserved.
     let mut sim = callees_asked(spent + 2 * context + 30_000, &callees);

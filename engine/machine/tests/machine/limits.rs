@@ -532,7 +532,7 @@ fn a_result_that_is_not_counted_leaves_the_repeats_before_it_as_they_are() {
     let mut timeline = sim.timeline[..=until].to_vec();
     let streak = |timeline: &[Recorded]| {
         let run = Run::fold(Arc::clone(&sim.configs), timeline);
-        let streak = run.task(&TaskId::root()).expect("there is a root").streak.clone().expect("something was counted");
+        let streak = run.task(&TaskId::root()).expect("there is a root").work().streak.clone().expect("something was counted");
         streak.asked.input.text().to_owned()
     };
     assert_eq!(streak(&timeline), r#"{"x":"b"}"#);

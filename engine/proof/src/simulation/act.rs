@@ -260,7 +260,7 @@ impl World {
             return None;
         }
         let open = self.checker.run().task(&execution.task).and_then(|task| task.phase.calls());
-        let asked = open.and_then(|calls| calls.asks.iter().find(|ask| ask.by.call == execution.call)).cloned();
+        let asked = open.and_then(|calls| calls.asks().iter().find(|ask| ask.by.call == execution.call)).cloned();
         let random = &mut self.random;
         let mut below = |most: u64| random.below(usize::try_from(most).unwrap_or(usize::MAX).max(1)) as u64;
         let Some(asked) = asked else {
