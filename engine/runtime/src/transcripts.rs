@@ -159,18 +159,16 @@ impl Transcripts {
     }
 
     /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed. Many tasks may wait
-    /// for their first turn, so their conversations are not kept if all together exceed a sixteenth of the bound.
+    /// for their first turn, so a conversation without an earlier one is kept only if all together use at most a sixteenth of the
+    /// bound.
     fn begin(&mut self, seq: u64, created: &TaskCreated, run: &Run) {
-        if self.bytes > self.bound / 16 {
-            return;
-        }
-        let earlier = created.earlier().map(|earlier| self.kept.get(earlier));
-        let transcript = match earlier {
-            Some(None) => None,
-            Some(Some(earlier)) => self.prompts.begin(run, seq, created, Some(&earlier.transcript)),
-            None => self.prompts.begin(run, seq, created, None),
+        let earlier = match created.earlier().map(|earlier| self.kept.get(earlier)) {
+            Some(Some(earlier)) => Some(&earlier.transcript),
+            Some(None) => return,
+            None if self.bytes > self.bound / 16 => return,
+            None => None,
         };
-        if let Some(transcript) = transcript {
+        if let Some(transcript) = self.prompts.begin(run, seq, created, earlier) {
             self.keep(created.task.clone(), transcript);
         }
     }
