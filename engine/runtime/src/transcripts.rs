@@ -159,13 +159,13 @@ impl Transcripts {
     }
 
     /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed. Many tasks may wait
-    /// for their first turn, so a conversation without an earlier one is kept only if all together use at most a sixteenth of the
+    /// for their first turn, so a conversation without an earlier one is kept only if all together use at most a quarter of the
     /// bound.
     fn begin(&mut self, seq: u64, created: &TaskCreated, run: &Run) {
         let earlier = match created.earlier().map(|earlier| self.kept.get(earlier)) {
             Some(Some(earlier)) => Some(&earlier.transcript),
             Some(None) => return,
-            None if self.bytes > self.bound / 16 => return,
+            None if self.bytes > self.bound / 4 => return,
             None => None,
         };
         if let Some(transcript) = self.prompts.begin(run, seq, created, earlier) {
