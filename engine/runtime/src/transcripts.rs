@@ -158,17 +158,15 @@ impl Transcripts {
         Ok(request)
     }
 
-    /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed. Many tasks may wait
-    /// for their first turn, so a conversation without an earlier one is kept only if all together use at most a quarter of the
-    /// bound.
+    /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed.
     fn begin(&mut self, seq: u64, created: &TaskCreated, run: &Run) {
-        let earlier = match created.earlier().map(|earlier| self.kept.get(earlier)) {
-            Some(Some(earlier)) => Some(&earlier.transcript),
-            Some(None) => return,
-            None if self.bytes > self.bound / 4 => return,
-            None => None,
+        let earlier = created.earlier().map(|earlier| self.kept.get(earlier));
+        let transcript = match earlier {
+            Some(None) => None,
+            Some(Some(earlier)) => self.prompts.begin(run, seq, created, Some(&earlier.transcript)),
+            None => self.prompts.begin(run, seq, created, None),
         };
-        if let Some(transcript) = self.prompts.begin(run, seq, created, earlier) {
+        if let Some(transcript) = transcript {
             self.keep(created.task.clone(), transcript);
         }
     }
