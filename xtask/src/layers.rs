@@ -110,7 +110,7 @@ const PURE: [(&str, &[&str]); 4] = [
         ],
     ),
     ("baton-render", &["serde_json"]),
-    ("baton-machine", &["petgraph", "rustc-hash", "serde", "serde_json", "smallvec"]),
+    ("baton-machine", &["hashbrown", "petgraph", "rustc-hash", "serde", "serde_json", "smallvec"]),
     ("baton-utp", &["schemars", "serde", "serde_json", "thiserror"]),
 ];
 

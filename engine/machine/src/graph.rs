@@ -2,10 +2,13 @@
 //!
 //! Outside this file petgraph's indices appear only as [`TaskIndex`].
 
+use std::hash::BuildHasher as _;
+
+use hashbrown::HashTable;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, NodeFiltered, Walker};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxBuildHasher;
 
 use crate::prelude::*;
 
@@ -13,7 +16,8 @@ use crate::prelude::*;
 #[derive(Clone, Debug, Default)]
 pub struct TaskGraph {
     graph: DiGraph<Box<Task>, ()>,
-    index: FxHashMap<TaskId, TaskIndex>,
+    /// Every task, by the hash of its id. The ids themselves are in the tasks only, since a run may have many.
+    index: HashTable<TaskIndex>,
     /// The newest root task.
     root: Option<TaskIndex>,
 }
@@ -30,14 +34,16 @@ impl TaskGraph {
 
     /// Returns the index of the task whose id has the text `id`.
     pub(super) fn find(&self, id: &str) -> Option<TaskIndex> {
-        self.index.get(id).copied()
+        self.index.find(hash(id), |task| self[*task].id == *id).copied()
     }
 
     /// Adds `task` below `caller`.
     pub(super) fn insert(&mut self, caller: Option<TaskIndex>, task: Task) -> TaskIndex {
-        let (id, is_root) = (task.id.clone(), task.kind == TaskKind::Root);
+        assert!(self.find(task.id.as_str()).is_none(), "task {} was created twice", task.id);
+        let (hashed, is_root) = (hash(task.id.as_str()), task.kind == TaskKind::Root);
         let callee = TaskIndex(self.graph.add_node(Box::new(task)));
-        assert!(self.index.insert(id.clone(), callee).is_none(), "task {id} was created twice");
+        let graph = &self.graph;
+        self.index.insert_unique(hashed, callee, |task| hash(graph[task.0].id.as_str()));
         if let Some(caller) = caller {
             self.graph.add_edge(caller.0, callee.0, ());
         }
@@ -103,7 +109,7 @@ impl TaskGraph {
 
     /// Returns the tasks that `id` called, in the order of their creation.
     pub fn callees(&self, id: &TaskId) -> Vec<&Task> {
-        let Some(index) = self.index.get(id) else { return Vec::new() };
+        let Some(index) = self.find(id.as_str()) else { return Vec::new() };
         let mut callees: Vec<NodeIndex> = self.graph.neighbors_directed(index.0, Direction::Outgoing).collect();
         callees.sort_unstable();
         callees.into_iter().map(|callee| self.graph[callee].as_ref()).collect()
@@ -111,7 +117,7 @@ impl TaskGraph {
 
     /// Returns all tasks below `id`, callers before callees.
     pub fn descendants(&self, id: &TaskId) -> Vec<&Task> {
-        let Some(start) = self.index.get(id) else { return Vec::new() };
+        let Some(start) = self.find(id.as_str()) else { return Vec::new() };
         Dfs::new(&self.graph, start.0).iter(&self.graph).skip(1).map(|index| self.graph[index].as_ref()).collect()
     }
 
@@ -121,6 +127,10 @@ impl TaskGraph {
         let live = NodeFiltered::from_fn(&self.graph, |index| index == task.0 || self.graph[index].is_live());
         Dfs::new(&live, task.0).iter(&live).skip(1).map(TaskIndex).collect()
     }
+}
+
+fn hash(id: &str) -> u64 {
+    FxBuildHasher.hash_one(id)
 }
 
 impl std::ops::Index<TaskIndex> for TaskGraph {

@@ -16,7 +16,7 @@ use crate::prelude::*;
 pub(super) struct Requests {
     /// Number of its calls so far, refused ones included.
     asked: u32,
-    answered: BTreeMap<String, AnsweredRequest>,
+    answered: BTreeMap<Box<str>, AnsweredRequest>,
 }
 
 /// A call that has a result.
@@ -36,7 +36,7 @@ impl Requests {
 
     /// Gives an id to each of `calls` without one. No other call of the turn has it, and no answered request.
     pub(super) fn name_calls(&self, calls: &mut [ModelCall]) {
-        let mut taken: BTreeSet<String> = calls.iter().filter_map(|call| call.provider_id.clone()).collect();
+        let mut taken: BTreeSet<Box<str>> = calls.iter().filter_map(|call| call.provider_id.clone()).collect();
         for (number, call) in (self.asked.saturating_add(1)..).zip(calls) {
             if call.provider_id.is_none() {
                 let id = self.free_id(call.shown_name(), number, &taken);
@@ -47,10 +47,10 @@ impl Requests {
     }
 
     /// Returns the first id from `{tool}-{number}` on that is neither answered nor `taken`.
-    fn free_id(&self, tool: &str, number: u32, taken: &BTreeSet<String>) -> String {
+    fn free_id(&self, tool: &str, number: u32, taken: &BTreeSet<Box<str>>) -> Box<str> {
         let tool = bounded(tool);
-        let ids = (u64::from(number)..).map(|number| format!("{tool}-{number}"));
-        let is_free = |id: &String| !taken.contains(id) && !self.answered.contains_key(id);
+        let ids = (u64::from(number)..).map(|number| format!("{tool}-{number}").into_boxed_str());
+        let is_free = |id: &Box<str>| !taken.contains(id) && !self.answered.contains_key(id);
         ids.into_iter().find(is_free).expect("numbers do not end")
     }
 

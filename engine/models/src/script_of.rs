@@ -30,7 +30,7 @@ pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>, has_requests:
                     let (input, malformed) = match (call.input.value(), &call.malformed) {
                         (Value::Object(input), None) => (input, None),
                         (arguments, reason) => {
-                            let malformed = MalformedScript { arguments, reason: reason.clone() };
+                            let malformed = MalformedScript { arguments, reason: reason.as_deref().map(str::to_owned) };
                             (serde_json::Map::new(), Some(malformed))
                         }
                     };
@@ -39,7 +39,7 @@ pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>, has_requests:
                         name: None,
                         input,
                         malformed,
-                        request_id: call.provider_id.clone().filter(|_| has_requests),
+                        request_id: call.provider_id.as_deref().filter(|_| has_requests).map(str::to_owned),
                         return_to_llm: call.return_to_llm,
                         after_execution: call.after_execution,
                         config_id: call.config_id.clone(),

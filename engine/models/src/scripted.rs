@@ -150,8 +150,8 @@ fn model_call(call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, M
         input => Json::from(filled(input, context)?),
     };
     Ok(ModelCall {
-        malformed: call.malformed.clone(),
-        provider_id: call.request_id.clone(),
+        malformed: call.malformed.as_deref().map(Box::from),
+        provider_id: call.request_id.as_deref().map(Box::from),
         return_to_llm: call.return_to_llm,
         after_execution: call.after_execution,
         config_id: call.config_id.clone(),

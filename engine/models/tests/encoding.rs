@@ -478,7 +478,7 @@ fn a_new_model_is_taken_to_hold_to_schemas() {
 #[test]
 fn ids_of_calls_are_short_where_the_provider_wants_them_short() {
     let call = |turn: u32, id: Option<&str>| {
-        let asked = ModelCall { provider_id: id.map(str::to_owned), ..ModelCall::new("look", json!({})) };
+        let asked = ModelCall { provider_id: id.map(Box::from), ..ModelCall::new("look", json!({})) };
         let (call, asked) = (TaskId::root().call(turn, 1), Arc::new(asked));
         let result = Some(Arc::new(CallResult::success(json!(turn))));
         let answer = Part::Result { call: call.clone(), asked: Arc::clone(&asked), result, hint: None, said: Vec::new() };

@@ -396,12 +396,12 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
     };
     let odd = [
         ModelCall {
-            provider_id: Some("save-{{ 1 }}".to_owned()),
+            provider_id: Some("save-{{ 1 }}".into()),
             return_to_llm: Some(false),
             config_id: Some("fast".into()),
             ..ModelCall::new("save", json!({"text": "{{ request }}\n", "$lines": ["{% if %}"]}))
         },
-        ModelCall { malformed: Some("cut off".to_owned()), ..ModelCall::new("", json!("{\"a\": ")) },
+        ModelCall { malformed: Some("cut off".into()), ..ModelCall::new("", json!("{\"a\": ")) },
         ModelCall::new("list", json!([1, null])),
     ];
     let created = TaskCreated::new(TaskId::root(), TaskKind::Root, Holder::Agent("lead".into()), "Go.".to_owned());

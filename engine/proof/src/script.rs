@@ -144,7 +144,7 @@ pub fn handoff_with(result: impl Into<Value>, documents: &[&str]) -> ModelCall {
 
 /// Returns `call` with the id that its model gives it.
 pub fn with_id(id: &str, call: ModelCall) -> ModelCall {
-    ModelCall { provider_id: Some(id.to_owned()), ..call }
+    ModelCall { provider_id: Some(id.into()), ..call }
 }
 
 /// `call`, its result going to the user.
@@ -164,7 +164,7 @@ pub fn then(call: ModelCall, after: AfterExecution) -> ModelCall {
 
 /// Returns a call whose arguments are no JSON.
 pub fn malformed(tool: &str) -> ModelCall {
-    ModelCall { malformed: Some("expected value at line 1 column 2".to_owned()), ..ModelCall::new(tool, json!("{x")) }
+    ModelCall { malformed: Some("expected value at line 1 column 2".into()), ..ModelCall::new(tool, json!("{x")) }
 }
 
 /// Returns an error as an executor or a model reports it.

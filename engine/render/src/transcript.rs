@@ -89,14 +89,13 @@ struct Described {
     offer: Offer,
 }
 
-/// A call whose result is not rendered yet.
+/// A call whose result is not rendered yet. A turn may have thousands.
 #[derive(Clone, Debug)]
 struct PendingCall {
     call: CallId,
     asked: Arc<ModelCall>,
-    result: Option<Part>,
-    /// The parts after the result: the notice about another input, and documents.
-    documents: Vec<Part>,
+    /// The result once there is one, the notice about another input, and documents.
+    parts: Vec<Part>,
 }
 
 impl Transcript {
@@ -315,7 +314,7 @@ impl Transcript {
         for (index, asked) in entry.calls.iter().enumerate() {
             let call = self.task.call(entry.turn, u32::try_from(index + 1).unwrap_or(u32::MAX));
             parts.push(Part::Call { call: call.clone(), asked: Arc::clone(asked) });
-            self.pending.push(PendingCall { call, asked: Arc::clone(asked), result: None, documents: Vec::new() });
+            self.pending.push(PendingCall { call, asked: Arc::clone(asked), parts: Vec::new() });
         }
         if !parts.is_empty() {
             self.say(Role::Assistant, parts);
@@ -326,15 +325,15 @@ impl Transcript {
     fn approved(&mut self, entry: &CallApproved) {
         if let Some((pending, approved)) = self.pending_call(&entry.call).zip(entry.input.as_ref()) {
             let notice = input_changed(&pending.asked, approved);
-            pending.documents.retain(|part| !matches!(part, Part::Notice(_)));
-            pending.documents.push(Part::Notice(notice));
+            pending.parts.retain(|part| !matches!(part, Part::Notice(_)));
+            pending.parts.push(Part::Notice(notice));
         }
     }
 
     fn refused(&mut self, entry: &CallRefused) {
         let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
         if let Some(pending) = self.pending_call(&entry.call) {
-            pending.result = Some(pending.part(Some(result), None, Vec::new()));
+            pending.finish(pending.result(Some(result), None, Vec::new()), Vec::new());
         }
     }
 
@@ -359,14 +358,14 @@ impl Transcript {
             })
         }));
         if let Some(pending) = self.pending_call(&entry.call) {
-            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), repeat_hint(entry), newest_said(&entry.said)));
-            pending.documents.extend(parts);
+            let result = pending.result(Some(Arc::clone(&entry.result)), repeat_hint(entry), newest_said(&entry.said));
+            pending.finish(result, parts);
         }
     }
 
     /// Adds the reason of a refused result to the next request. An open handoff gets the reason as its error instead.
     fn push_refusal(&mut self, entry: &CallFinished) {
-        let hands_off = self.pending.iter().any(|pending| pending.result.is_none());
+        let hands_off = self.pending.iter().any(|pending| !pending.is_finished());
         if entry.call.is_acceptance()
             && !hands_off
             && let Judgement::No(reason) = Judgement::of(&entry.result)
@@ -443,12 +442,18 @@ impl Transcript {
         let reported: Vec<CallId> = self.received.iter().filter_map(reported_call).cloned().collect();
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
-            let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, None, Vec::new()));
-            if !reported.contains(&pending.call) {
-                left_out.shorten(&mut result);
+            if !pending.is_finished() {
+                pending.finish(pending.result(None, None, Vec::new()), Vec::new());
             }
-            parts.push(result);
-            parts.extend(pending.documents.drain(..).filter_map(|part| self.fitting(part, &left_out)));
+            let is_reported = reported.contains(&pending.call);
+            parts.extend(pending.parts.into_iter().filter_map(|mut part| match part {
+                Part::Result { .. } if is_reported => Some(part),
+                Part::Result { .. } => {
+                    left_out.shorten(&mut part);
+                    Some(part)
+                }
+                part => self.fitting(part, &left_out),
+            }));
         }
         if !parts.is_empty() {
             parts.extend(bundle.take().map(Part::Pointer));
@@ -514,8 +519,19 @@ impl Transcript {
 }
 
 impl PendingCall {
-    fn part(&self, result: Option<Arc<CallResult>>, hint: Option<RepeatHint>, said: Vec<baton_types::entry::Said>) -> Part {
+    fn result(&self, result: Option<Arc<CallResult>>, hint: Option<RepeatHint>, said: Vec<baton_types::entry::Said>) -> Part {
         Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, hint, said }
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.parts.first(), Some(Part::Result { .. }))
+    }
+
+    /// Adds the result, and the parts that follow it.
+    fn finish(&mut self, result: Part, more: Vec<Part>) {
+        self.parts.reserve_exact(1 + more.len());
+        self.parts.insert(0, result);
+        self.parts.extend(more);
     }
 }
 

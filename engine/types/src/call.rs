@@ -16,15 +16,15 @@ pub struct ModelCall {
     pub tool: String,
     /// The name that the model used, if the tool's config gives it another name than its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+    pub name: Option<Box<str>>,
     /// The arguments; if the model's text was not JSON, a bounded preview of it as a JSON string.
     pub input: Json,
     /// Why the arguments could not be read, when they could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub malformed: Option<String>,
+    pub malformed: Option<Box<str>>,
     /// The id that the provider or, in universal invocation, the model gave this call, to be sent back with its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider_id: Option<String>,
+    pub provider_id: Option<Box<str>>,
     /// `false` sends the result to the user instead of the agent (seeds 000 and 001).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_to_llm: Option<bool>,
@@ -61,8 +61,7 @@ impl ModelCall {
         match &self.malformed {
             None => Ok(&self.input),
             Some(reason) => {
-                Err(CallError::new(ErrorCode::MalformedInput, reason.as_str())
-                    .with_detail(json!({"received": self.input.value()})))
+                Err(CallError::new(ErrorCode::MalformedInput, &**reason).with_detail(json!({"received": self.input.value()})))
             }
         }
     }

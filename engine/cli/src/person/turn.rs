@@ -114,7 +114,7 @@ impl Draft {
         Some(
             input
                 .map(|input| ModelCall {
-                    name: tool.name.clone(),
+                    name: tool.name.as_deref().map(Box::from),
                     ..ModelCall::new(tool.id.as_str(), Json::from(Value::Object(input)))
                 })
                 .map_err(|fault| format!("{name} was not called: {fault}")),

@@ -215,5 +215,5 @@ fn calls_are_numbered_from_the_first_one_in_universal_invocation() {
         Entry::ModelAnswered(answered) => Some(answered.calls[0].provider_id.clone()),
         _ => None,
     });
-    assert_eq!(named, Some(Some("look-1".to_owned())));
+    assert_eq!(named, Some(Some("look-1".into())));
 }

@@ -313,7 +313,7 @@ impl ProviderModel {
 fn unreadable_turn(message: String, tools: &[Arc<CompiledTool>]) -> ModelTurn {
     let named = tools.iter().find(|tool| message.contains(&tool.name)).or(tools.first());
     let call = |tool: &Arc<CompiledTool>| ModelCall {
-        malformed: Some(message.clone()),
+        malformed: Some(message.as_str().into()),
         ..ModelCall::new(tool.id.as_str(), Json::null())
     };
     named.map_or_else(|| ModelTurn::text(""), |tool| ModelTurn::calls(vec![call(tool)]))

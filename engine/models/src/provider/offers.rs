@@ -144,7 +144,7 @@ pub(super) fn identify(calls: &mut [ModelCall], tools: &[Arc<CompiledTool>]) {
     for call in calls {
         let named = tools.iter().find(|tool| tool.name == call.tool && tool.id.as_str() != call.tool);
         if let Some(tool) = named {
-            call.name = Some(std::mem::replace(&mut call.tool, tool.id.to_string()));
+            call.name = Some(std::mem::replace(&mut call.tool, tool.id.to_string()).into());
         }
     }
 }

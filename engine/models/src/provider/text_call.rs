@@ -34,7 +34,7 @@ pub(super) async fn with_text_call(
         return Ok(turn);
     }
     let input = tool.restored(&Json::from(Value::Object(input)));
-    let name = Some(name).filter(|name| name != tool.id.as_str());
+    let name = Some(name).filter(|name| name != tool.id.as_str()).map(Into::into);
     let call = ModelCall { name, ..ModelCall::new(tool.id.as_str(), input) };
     // Items refer to the text, which is no longer part of the turn.
     Ok(ModelTurn { text: String::new(), calls: vec![call], finish: FinishReason::ToolCalls, items: Json::null(), ..turn })

@@ -136,5 +136,5 @@ fn unreadable(text: &str, reason: String) -> ModelCall {
     if preview.len() < text.len() {
         preview.push('…');
     }
-    ModelCall { malformed: Some(reason), ..ModelCall::new(UNREADABLE, Value::from(preview)) }
+    ModelCall { malformed: Some(reason.into()), ..ModelCall::new(UNREADABLE, Value::from(preview)) }
 }

@@ -23,9 +23,9 @@ pub(super) fn call_of(request: &Value, tools: &[Arc<ToolDefinition>]) -> ModelCa
     let name = request.get("tool").and_then(Value::as_str).unwrap_or_default();
     let definition = tools.iter().find(|tool| tool.id.as_str() == name || tool.name.as_deref() == Some(name));
     let tool = definition.map_or(name, |tool| tool.id.as_str());
-    let other_name = (tool != name).then(|| name.to_owned());
+    let other_name = (tool != name).then(|| name.into());
     let id = request_id(request);
-    let provider_id = id.clone().unwrap_or_default();
+    let provider_id = id.clone().unwrap_or_default().map(String::into_boxed_str);
     match id.and_then(|_| input_of(request)) {
         Ok((input, return_to_llm, config_id)) => {
             ModelCall { name: other_name, return_to_llm, provider_id, config_id, ..ModelCall::new(tool, Value::Object(input)) }
@@ -33,7 +33,7 @@ pub(super) fn call_of(request: &Value, tools: &[Arc<ToolDefinition>]) -> ModelCa
         Err(reason) => {
             let preview = Json::from(Value::from(preview(request)));
             let tool = if tool.is_empty() { "?" } else { tool };
-            ModelCall { name: other_name, malformed: Some(reason), provider_id, ..ModelCall::new(tool, preview) }
+            ModelCall { name: other_name, malformed: Some(reason.into()), provider_id, ..ModelCall::new(tool, preview) }
         }
     }
 }

@@ -16,9 +16,9 @@ pub fn call_of(call: AnsweredCall) -> ModelCall {
     let AnsweredCall { id, tool, arguments } = call;
     let (input, malformed) = match read(&arguments) {
         Ok(input) => (input, None),
-        Err(reason) => (Json::from(Value::from(preview(&arguments))), Some(reason)),
+        Err(reason) => (Json::from(Value::from(preview(&arguments))), Some(reason.into_boxed_str())),
     };
-    ModelCall { input, malformed, provider_id: id, ..ModelCall::new(tool, Json::null()) }
+    ModelCall { input, malformed, provider_id: id.map(String::into_boxed_str), ..ModelCall::new(tool, Json::null()) }
 }
 
 fn read(arguments: &str) -> Result<Json, String> {

@@ -137,7 +137,7 @@ fn a_model_may_write_an_envelope_again_that_was_refused() {
         Part::Result { call: TaskId::root().call(1, 1), asked, result, hint: None, said }
     };
     let call = ModelCall::new("agent.response.v1", json!(refused));
-    let unreadable = ModelCall { malformed: Some("several objects".to_owned()), ..call.clone() };
+    let unreadable = ModelCall { malformed: Some("several objects".into()), ..call.clone() };
     let store = Store(String::new());
     assert_eq!(store.answered(&part(unreadable), &own)[0].tool, "add");
     // A tool that fails with this text is another source.

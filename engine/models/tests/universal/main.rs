@@ -73,7 +73,7 @@ fn runs(text: &str) -> ModelCall {
 fn teaches(text: &str) -> String {
     let turn = turn(text);
     assert!(!turn.calls.is_empty() && turn.calls.iter().all(|call| call.malformed.is_some()), "{text}\nis no fault: {turn:?}");
-    turn.calls[0].malformed.clone().unwrap()
+    turn.calls[0].malformed.as_deref().unwrap().to_owned()
 }
 
 fn sum() -> Value {
@@ -90,7 +90,7 @@ fn full(requests: &Value) -> Value {
 #[test]
 fn each_form_of_an_envelope_is_understood() {
     let expected = ModelCall {
-        provider_id: Some("calc-1".to_owned()),
+        provider_id: Some("calc-1".into()),
         return_to_llm: Some(false),
         ..ModelCall::new("calculator", json!({"expression": "1 + 1"}))
     };
@@ -287,7 +287,7 @@ fn a_cut_answer_executes_nothing() {
 #[test]
 fn a_model_receives_calls_and_results_as_text() {
     let asked = |id: &str| {
-        Arc::new(ModelCall { provider_id: Some(id.to_owned()), ..ModelCall::new("calculator", json!({"expression": "1"})) })
+        Arc::new(ModelCall { provider_id: Some(id.into()), ..ModelCall::new("calculator", json!({"expression": "1"})) })
     };
     let call = |position: u32| TaskId::root().call(1, position);
     let results = [
@@ -373,7 +373,7 @@ fn a_model_receives_calls_and_results_as_text() {
 
 /// Returns the response that a model receives to the call `id` of `tool`.
 fn response_to(tool: &str, id: &str, result: CallResult) -> Value {
-    let asked = Arc::new(ModelCall { provider_id: Some(id.to_owned()), ..ModelCall::new(tool, json!({})) });
+    let asked = Arc::new(ModelCall { provider_id: Some(id.into()), ..ModelCall::new(tool, json!({})) });
     let call = TaskId::root().call(1, 1);
     let answered = Part::Result { call, asked, result: Some(Arc::new(result)), hint: None, said: Vec::new() };
     let received = Arc::new(Mutex::new(Value::Null));

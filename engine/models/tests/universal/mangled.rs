@@ -136,7 +136,7 @@ impl Mangle {
 /// Returns the outcome of a model's text, whose envelope is `own`; an error if it is none of the four.
 fn outcome(own: &Own, text: &str) -> Result<Label, String> {
     let (turn, expected) = (turn(text), turn(&own.text()));
-    let reasons: Vec<&String> = turn.calls.iter().filter_map(|call| call.malformed.as_ref()).collect();
+    let reasons: Vec<&str> = turn.calls.iter().filter_map(|call| call.malformed.as_deref()).collect();
     if let Some(long) = reasons.iter().find(|reason| reason.len() > REASON_BYTES) {
         return Err(format!("a reason of {} bytes", long.len()));
     }

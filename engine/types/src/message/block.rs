@@ -94,7 +94,7 @@ enum Block<'a> {
         kept: &'a Json,
     },
     ToolCall {
-        id: &'a Option<String>,
+        id: &'a Option<Box<str>>,
         tool: &'a str,
         input: &'a Json,
     },
@@ -107,7 +107,7 @@ enum Block<'a> {
         error: Option<Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
         hint: Option<RepeatHint>,
-        id: &'a Option<String>,
+        id: &'a Option<Box<str>>,
         #[serde(skip_serializing_if = "<[Said]>::is_empty")]
         answered_in_your_name: &'a [Said],
     },
