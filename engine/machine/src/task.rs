@@ -502,9 +502,9 @@ pub struct Question {
     /// The task that asked.
     pub asker: TaskId,
     /// The question.
-    pub text: String,
+    pub text: Box<str>,
     /// The documents that came with it.
-    pub documents: Vec<DocumentRef>,
+    pub documents: Box<[DocumentRef]>,
     /// The JSON Schema that an answer must meet; `null` for none.
     pub answer_schema: Json,
     /// The policy for a missed deadline.

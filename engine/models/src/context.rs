@@ -68,7 +68,7 @@ impl TurnContext {
             Part::Result { asked, result, .. } => {
                 asked.input.text().len() + result.as_ref().map_or(0, |result| result.output.text().len())
             }
-            Part::TaskResult { result, .. } => result.output.text().len(),
+            Part::TaskResult(ended) => ended.result.output.text().len(),
             _ => 0,
         });
         self.0.inputs.text().len() + parts.sum::<usize>()
@@ -170,8 +170,8 @@ impl Inner {
             Part::Result { call, asked, result: Some(result), .. } if asked.tool == wanted || self.name(call) == Some(wanted) => {
                 Some(&**result)
             }
-            Part::TaskResult { call, tool, result, .. } if tool.as_str() == wanted || self.name(call) == Some(wanted) => {
-                Some(&**result)
+            Part::TaskResult(ended) if ended.tool.as_str() == wanted || self.name(&ended.call) == Some(wanted) => {
+                Some(&*ended.result)
             }
             _ => None,
         })

@@ -11,7 +11,7 @@ use baton_types::document::{Content, DocumentVersion};
 use baton_types::entry::Notice;
 use baton_types::id::{AgentId, ContentHash, TaskId};
 use baton_types::json::Json;
-use baton_types::message::{Message, Part, Role, framed};
+use baton_types::message::{Message, Part, Role, TaskResult, framed};
 use baton_types::path::DocumentPath;
 use baton_types::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -175,13 +175,13 @@ fn no_content_leaves_its_frame_in_any_dialect() {
                     Part::Summary { through_turn: 1, text: payload.clone() },
                     Part::Repeated(Arc::clone(&document)),
                     Part::Notice(Notice::Summarise { through_turn: 1 }),
-                    Part::TaskResult {
+                    Part::TaskResult(Box::new(TaskResult {
                         call: TaskId::root().call(1, 2),
                         task: "0/1.2".into(),
                         tool: "route_to_child".into(),
                         result: Arc::new(CallResult::success(json!(payload))),
                         said: Vec::new(),
-                    },
+                    })),
                     Part::Instruction { from: AgentId::from("lead"), text: payload.clone() },
                 ],
             },

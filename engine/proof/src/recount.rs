@@ -132,7 +132,7 @@ impl Recount {
                 result.error.as_ref().map_or(framed(0) + 17, error)
             }
             Part::Result { call, result: Some(result), said, .. } => framed(0) + self.outcome(call, result, said),
-            Part::TaskResult { call, result, said, .. } => framed(FRAME_BYTES as usize) + self.outcome(call, result, said),
+            Part::TaskResult(ended) => framed(FRAME_BYTES as usize) + self.outcome(&ended.call, &ended.result, &ended.said),
             Part::Instruction { text, .. } | Part::Notice(Notice::Steer { text }) => framed(text.len()),
             Part::Notice(notice @ (Notice::InputChanged(_) | Notice::NotAccepted { .. })) => framed(notice.text().len()),
             Part::Notice(Notice::LimitsLeft(_)) => LIMITS_TOKENS,

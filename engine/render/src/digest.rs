@@ -8,7 +8,7 @@ use std::sync::Arc;
 use baton_types::call::CallOutput;
 use baton_types::entry::Notice;
 use baton_types::estimate::text_bytes;
-use baton_types::message::{Message, Part};
+use baton_types::message::{Message, Part, TaskResult};
 
 use crate::weight::SUMMARY_FRAME_TOKENS;
 
@@ -70,7 +70,8 @@ fn line(part: &Part) -> Option<String> {
         Part::Conflict { current, .. } => format!("you were shown {}", current.reference()),
         // Of the conversation that this one begins with.
         Part::Request(text) => format!("you were asked: {}", short(text, PERSON_BYTES)),
-        Part::TaskResult { task, tool, result, .. } => {
+        Part::TaskResult(ended) => {
+            let TaskResult { task, tool, result, .. } = &**ended;
             let error = result.error.as_ref().map(|error| error.message.clone());
             let output = error.or_else(|| output_text(&result.output)).map(|output| format!(", {}", short(&output, CALL_BYTES)));
             format!("the background task {task} of {tool} ended: {}{}", result.status.as_str(), output.unwrap_or_default())

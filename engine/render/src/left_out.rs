@@ -7,7 +7,7 @@ use baton_types::call::{CallOutput, CallResult};
 use baton_types::document::DocumentRef;
 use baton_types::entry::{KeptResult, ModelRequested};
 use baton_types::id::CallId;
-use baton_types::message::Part;
+use baton_types::message::{Part, TaskResult};
 
 /// The new content for which a request has no room.
 pub(crate) struct LeftOut<'a> {
@@ -37,7 +37,10 @@ impl<'a> LeftOut<'a> {
     pub(crate) fn shorten(&self, part: &mut Part) {
         let (call, result, said, hint) = match part {
             Part::Result { call, result: Some(result), said, hint, .. } => (call, result, said, Some(hint)),
-            Part::TaskResult { call, result, said, .. } => (call, result, said, None),
+            Part::TaskResult(ended) => {
+                let TaskResult { call, result, said, .. } = &mut **ended;
+                (call, result, said, None)
+            }
             _ => return,
         };
         if self.results.contains(call) {

@@ -13,7 +13,7 @@ use baton_types::entry::{
 use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
-use baton_types::message::{Message, Part, RepeatHint, Role, conversation_hash, part_bytes};
+use baton_types::message::{Message, Part, RepeatHint, Role, TaskResult, conversation_hash, part_bytes};
 use baton_types::model::{ModelRequest, Offer, SystemPrompt};
 use baton_types::principal::Principal;
 
@@ -375,13 +375,13 @@ impl Transcript {
     }
 
     fn reported(&mut self, entry: &TaskReported, documents: &Documents) {
-        self.received.push(Part::TaskResult {
+        self.received.push(Part::TaskResult(Box::new(TaskResult {
             call: entry.call.clone(),
             task: entry.ended.clone(),
             tool: entry.tool.clone(),
             result: Arc::clone(&entry.result),
             said: newest_said(&entry.said),
-        });
+        })));
         self.received.extend(document_parts(&entry.result.documents, documents));
     }
 
@@ -553,7 +553,7 @@ pub fn input_changed(asked: &ModelCall, approved: &Json) -> Notice {
 /// Returns the call that began the background task of a result.
 fn reported_call(part: &Part) -> Option<&CallId> {
     match part {
-        Part::TaskResult { call, .. } => Some(call),
+        Part::TaskResult(ended) => Some(&ended.call),
         _ => None,
     }
 }

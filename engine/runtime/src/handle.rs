@@ -186,8 +186,8 @@ impl OpenQuestion {
                     number: question.number,
                     asker: question.asker.clone(),
                     agent: run.task(&question.asker).and_then(|asker| asker.agent().cloned()),
-                    text: question.text.clone(),
-                    documents: question.documents.clone(),
+                    text: question.text.to_string(),
+                    documents: question.documents.to_vec(),
                     answer_schema: question.answer_schema.clone(),
                     deadline: task.deadline,
                 })

@@ -294,9 +294,9 @@ impl Recording {
         let content = |document: &DocumentRef| run.documents().version(document).map(|version| version.content.hash);
         // An approval is of one tool, its definition and its input, whatever the words of the question.
         let same = recorded.concern == concern
-            && recorded.opened.question == now.text
+            && *recorded.opened.question == *now.text
             && recorded.opened.answer_schema == now.answer_schema
-            && recorded.opened.documents == now.documents
+            && *recorded.opened.documents == *now.documents
             && now.documents.iter().all(|document| self.content(document) == content(document));
         let (by, answer, seq) = recorded.answered.as_ref().filter(|_| same)?;
         let event = Event::PersonAnswered {

@@ -128,8 +128,9 @@ fn described(part: &Part, contents: &HashMap<ContentHash, Content>) -> Option<(S
         Part::Result { asked, result: Some(result), said, .. } => {
             (format!("result of {}: {}", asked.tool, result.status.as_str()), outcome(result, said))
         }
-        Part::TaskResult { task, result, said, .. } => {
-            (format!("result of task {task}: {}", result.status.as_str()), outcome(result, said))
+        Part::TaskResult(ended) => {
+            let title = format!("result of task {}: {}", ended.task, ended.result.status.as_str());
+            (title, outcome(&ended.result, &ended.said))
         }
         Part::Instruction { from, text } => (format!("message of {from}"), text.clone()),
         Part::Document(version) => (record(version), content(version, contents)),

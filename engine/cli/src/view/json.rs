@@ -283,7 +283,7 @@ impl RunView {
             task: task.id.to_string(),
             asked_by: self.run.task(&question.asker).map(|asker| asker.holder.clone()),
             asked_of: task.holder.clone(),
-            text: question.text.clone(),
+            text: question.text.to_string(),
             call: self.to_approve(task).filter(|_| asked.is_open()).map(|call| CallReport::of(call, self.previews.get(&task.id))),
             state,
             answer,

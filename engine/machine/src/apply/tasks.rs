@@ -170,8 +170,8 @@ pub(super) fn question_opened(run: &mut Run, entry: &QuestionOpened) {
     run.graph[task].question = Some(Arc::new(Question {
         number: entry.number,
         asker: entry.asker.clone(),
-        text: entry.question.clone(),
-        documents: entry.documents.clone(),
+        text: entry.question.as_str().into(),
+        documents: entry.documents.as_slice().into(),
         answer_schema: entry.answer_schema.clone(),
         on_deadline: entry.on_deadline.clone(),
         closed: None,
@@ -191,7 +191,7 @@ pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClos
             let (master, asker) = (known(run, &master), known(run, &question.asker));
             let Some(agent) = run.graph[asker].agent().cloned() else { return };
             let Some(call) = waiting_call(run, master, asker) else { return };
-            let said = Said { asker: agent, question: question.text.clone(), answer: answer.clone() };
+            let said = Said { asker: agent, question: question.text.to_string(), answer: answer.clone() };
             run.graph[master].extras.get_or_insert_default().said.push((call, said));
         }
         (QuestionEnd::Escalated { to: _, task: on }, _) => {

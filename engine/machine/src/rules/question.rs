@@ -172,7 +172,7 @@ pub(crate) fn decide_approval(
         // The answer is about another tool definition or input than the present one.
         (Some(tool), _) if tool.call_hash(&asked.input) != call_hash => {
             let approver = draft.approver_again(call, tool);
-            let documents = draft.task(question).question.as_ref().map(|question| question.documents.clone());
+            let documents = draft.task(question).question.as_ref().map(|question| question.documents.to_vec());
             draft.then(Step::AskApproval(NeededApproval {
                 call,
                 approver,
@@ -244,7 +244,7 @@ pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) {
     let created = TaskCreated {
         tool: of.tool.as_ref().map(ToString::to_string),
         answer_schema: question.answer_schema.clone(),
-        ..create::question(of, next, by, question.text.clone(), question.documents.clone())
+        ..create::question(of, next, by, question.text.to_string(), question.documents.to_vec())
     };
     draft.close_question(task, &question, how);
     open_question(draft, created, question.asker.clone(), OnDeadline::Fail);

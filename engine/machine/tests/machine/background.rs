@@ -51,7 +51,7 @@ fn told(sim: &Sim) -> Vec<(String, Value)> {
     let request = sim.request("0");
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let results = parts.filter_map(|part| match part {
-        Part::TaskResult { task, result, .. } => Some((task.to_string(), result.output.value())),
+        Part::TaskResult(ended) => Some((ended.task.to_string(), ended.result.output.value())),
         _ => None,
     });
     results.collect()
@@ -280,10 +280,7 @@ fn documents_of_a_background_task_arrive_with_its_result() {
     sim.release("work");
     let request = sim.request("0");
     let parts: Vec<&Part> = request.messages.last().unwrap().parts.iter().collect();
-    assert!(
-        matches!(parts[..], [Part::TaskResult { .. }, Part::Document(version)] if version.path.as_str() == "r.md"),
-        "{parts:?}"
-    );
+    assert!(matches!(parts[..], [Part::TaskResult(_), Part::Document(version)] if version.path.as_str() == "r.md"), "{parts:?}");
     sim.assert_over();
 }
 
@@ -367,7 +364,7 @@ fn a_question_of_a_background_task_does_not_need_a_waiting_master() {
     let request = sim.request("0");
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let said = parts.filter_map(|part| match part {
-        Part::TaskResult { said, .. } => Some(said.len()),
+        Part::TaskResult(ended) => Some(ended.said.len()),
         _ => None,
     });
     assert_eq!(said.collect::<Vec<_>>(), [1], "the caller learns what was answered in its name");
@@ -526,7 +523,7 @@ fn the_long_result_of_a_background_task_leaves_that_of_its_call_as_it_is() {
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let shown = parts.filter_map(|part| match part {
         Part::Result { call, result: Some(result), .. } => Some((call.to_string(), result.output.value())),
-        Part::TaskResult { task, result, .. } => Some((task.to_string(), json!(result.output.kept().is_some()))),
+        Part::TaskResult(ended) => Some((ended.task.to_string(), json!(ended.result.output.kept().is_some()))),
         _ => None,
     });
     let shown: Vec<(String, Value)> = shown.collect();

@@ -234,7 +234,7 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
         Part::Pointer(_) | Part::Repeated(_) => framed_block("record"),
         Part::Conflict { .. } => framed_block("conflict"),
         Part::Summary { .. } => framed_block("summary"),
-        Part::TaskResult { .. } => framed_block("task_result"),
+        Part::TaskResult(_) => framed_block("task_result"),
         Part::Instruction { .. } => framed_block("instruction"),
     }
 }

@@ -10,7 +10,7 @@ use baton_types::document::{Content, DocumentVersion};
 use baton_types::entry::{Notice, Said};
 use baton_types::id::{ContentHash, TaskId};
 use baton_types::json::Json;
-use baton_types::message::{Message, Part, Role};
+use baton_types::message::{Message, Part, Role, TaskResult};
 use baton_types::model::ModelTurn;
 use baton_types::path::DocumentPath;
 use baton_types::time::Timestamp;
@@ -83,13 +83,13 @@ fn sources(text: &str) -> Vec<(&'static str, Part)> {
         ("person", Part::Notice(Notice::Steer { text: text.to_owned() })),
         (
             "result of a background task",
-            Part::TaskResult {
+            Part::TaskResult(Box::new(TaskResult {
                 call: TaskId::root().call(1, 1),
                 task: "0/1.1".into(),
                 tool: "route_to_worker".into(),
                 result: Arc::new(CallResult::success(json!({"text": text}))),
                 said: Vec::new(),
-            },
+            })),
         ),
         ("instruction", Part::Instruction { from: "lead".into(), text: text.to_owned() }),
         ("document", Part::Document(Arc::clone(&document))),

@@ -43,7 +43,7 @@ pub fn contents_of(message: &Message) -> Vec<ContentHash> {
             | Part::Conflict { with_changes: false, .. }
             | Part::Summary { .. }
             | Part::Notice(_)
-            | Part::TaskResult { .. }
+            | Part::TaskResult(_)
             | Part::Instruction { .. } => {}
         }
     }
@@ -221,13 +221,13 @@ impl<'a> Block<'a> {
                 note: "replaces your turns up to through_turn; documents can be loaded again",
             },
             Part::Notice(notice) => Self::Notice { text: notice.text() },
-            Part::TaskResult { call: _, task, tool, result, said } => Self::TaskResult {
-                task,
-                tool,
-                status: result.status.as_str(),
-                output: Some(result.output.shown()).filter(|output| !output.is_null()),
-                error: result.error.as_ref().map(CallError::to_value),
-                answered_in_your_name: said,
+            Part::TaskResult(ended) => Self::TaskResult {
+                task: &ended.task,
+                tool: &ended.tool,
+                status: ended.result.status.as_str(),
+                output: Some(ended.result.output.shown()).filter(|output| !output.is_null()),
+                error: ended.result.error.as_ref().map(CallError::to_value),
+                answered_in_your_name: &ended.said,
                 note: "this task, which you began in the background, has ended",
             },
             Part::Instruction { from, text } => Self::Instruction { from, text },

@@ -143,18 +143,7 @@ pub enum Part {
     /// A notice of the engine to the agent.
     Notice(Notice),
     /// The result of a background task that the agent began.
-    TaskResult {
-        /// The call that began it.
-        call: CallId,
-        /// The task.
-        task: TaskId,
-        /// The tool of that call.
-        tool: ToolId,
-        /// The result.
-        result: Arc<CallResult>,
-        /// Questions and answers on the agent's behalf meanwhile.
-        said: Vec<Said>,
-    },
+    TaskResult(Box<TaskResult>),
     /// A message from an agent above, which delegated the work or a task around it.
     Instruction {
         /// The agent.
@@ -162,4 +151,19 @@ pub enum Part {
         /// The message.
         text: String,
     },
+}
+
+/// The result of a background task, as the agent that began it reads it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskResult {
+    /// The call that began it.
+    pub call: CallId,
+    /// The task.
+    pub task: TaskId,
+    /// The tool of that call.
+    pub tool: ToolId,
+    /// The result.
+    pub result: Arc<CallResult>,
+    /// Questions and answers on the agent's behalf meanwhile.
+    pub said: Vec<Said>,
 }

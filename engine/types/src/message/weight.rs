@@ -45,8 +45,9 @@ pub fn part_bytes(part: &Part) -> usize {
             result.as_ref().map_or(0, |result| result.output.text().len())
                 + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
         }
-        Part::TaskResult { result, said, .. } => {
-            result.output.text().len() + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
+        Part::TaskResult(ended) => {
+            ended.result.output.text().len()
+                + ended.said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
         }
         Part::Document(_) | Part::Pointer(_) | Part::Repeated(_) | Part::Conflict { .. } | Part::Notice(_) => 64,
     }
