@@ -145,20 +145,30 @@ async fn a_question_waits_for_a_person_and_takes_the_first_valid_answer() {
 }
 
 #[tokio::test]
-async fn a_run_executes_in_the_calling_task_and_proceeds_without_its_caller() {
-    let engine = engine(Arc::new(MemoryStore::default()), &asking_model());
-    let id = RunId::new("left");
-    let started = engine.run(asking_job(), StartOptions { run: Some(id.clone()), ..StartOptions::default() });
-    // The caller leaves while the run waits for a person.
-    let left = tokio::time::timeout(std::time::Duration::from_millis(200), started).await;
-    assert!(left.is_err());
+async fn a_run_whose_caller_leaves_it_proceeds_with_its_open_calls() {
+    let job = TestJob::new("solo", NONE())
+        .agent("solo", &["report", "handoff"])
+        .tool("report", json!({"gate": text("Where to wait.")}), NONE())
+        .load();
+    let answers = model(|_, turn, _| match turn {
+        1 => calls(&[("report", json!({"gate": "left"}))]),
+        _ => handoff("done alone", &[]),
+    });
+    let engine = engine(Arc::new(MemoryStore::default()), &answers);
+    let (id, gate) = (RunId::new("left"), Gate::named("left"));
+    let mut run = Box::pin(engine.run(job, StartOptions { run: Some(id.clone()), ..StartOptions::default() }));
+    tokio::select! {
+        _ = &mut run => panic!("the call waits at the gate"),
+        () = gate.reached() => drop(run),
+    }
     let handle = engine.live(&id).unwrap();
-    let question = handle.open_questions().await[0].task.clone();
-    handle.answer(question, &Principal::person("ann"), Json::from(json!("red")), Vec::new()).await.unwrap();
-    let finished = finish(&engine, &handle).await;
-    assert!(finished.result["summary"].as_str().unwrap().contains("red"), "{}", finished.result);
+    gate.open();
+    assert_eq!(finish(&engine, &handle).await.result, json!({"summary": "done alone"}));
+}
 
-    // Another task answers while the caller waits.
+#[tokio::test]
+async fn a_run_in_the_calling_task_takes_answers_from_others() {
+    let engine = engine(Arc::new(MemoryStore::default()), &asking_model());
     let id = RunId::new("kept");
     let run = engine.run(asking_job(), StartOptions { run: Some(id.clone()), ..StartOptions::default() });
     let answer = async {

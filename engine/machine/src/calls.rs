@@ -23,16 +23,16 @@ pub struct OpenCalls {
     /// Index before which every call has begun or has its result.
     begun: usize,
     counts: Counts,
-    /// The calls and requests of the calls' code, which few turns have.
+    /// The calls that code or the engine made, and the requests of that code. Few turns have any.
     code: Option<Box<OfCode>>,
 }
 
 /// The calls that code or the engine made in a turn, and the requests of that code.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfCode {
-    /// The index of each of the calls.
+    /// The index of each of these calls.
     made: BTreeMap<CallId, usize>,
-    /// The calls, in the order of their results.
+    /// The indices of the calls that code made and that have their result, in the order of the results.
     returned: Vec<usize>,
     /// The open model requests.
     asks: Vec<OpenAsk>,

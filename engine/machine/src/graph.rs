@@ -16,7 +16,7 @@ use crate::prelude::*;
 #[derive(Clone, Debug, Default)]
 pub struct TaskGraph {
     graph: DiGraph<Box<Task>, ()>,
-    /// Every task, by the hash of its id. The ids themselves are in the tasks only, since a run may have many.
+    /// The index of each task, by the hash of its id. Only the task holds the id, since a run may have many tasks.
     index: HashTable<TaskIndex>,
     /// The newest root task.
     root: Option<TaskIndex>,

@@ -46,7 +46,7 @@ pub use graph::{TaskGraph, TaskIndex};
 pub use phase::{Next, Phase, Purpose, Request, Wait};
 pub use reservation::{Counted, Reservation};
 pub use shared::Shared;
-pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task};
+pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task, Work};
 
 use prelude::*;
 

@@ -46,7 +46,7 @@ pub struct Task {
     pub(super) master: Master,
     /// The number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
     pub place: Option<NonZeroU64>,
-    /// The work on it so far; `None` for none, such as for a question to a person.
+    /// The work on it so far; `None` without any, as for most questions to people.
     pub(super) work: Option<Box<Work>>,
     /// The fields that few tasks need.
     pub(super) extras: Option<Box<Extras>>,
@@ -79,7 +79,7 @@ pub struct Work {
     pub(super) time: Duration,
 }
 
-/// No work, for tasks without any.
+/// Empty work, for tasks without any.
 static NO_WORK: LazyLock<Work> = LazyLock::new(Work::default);
 
 /// A call, of a tool that acts each time, that ended before its code reported whether it took effect.

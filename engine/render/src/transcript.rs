@@ -89,12 +89,12 @@ struct Described {
     offer: Offer,
 }
 
-/// A call whose result is not rendered yet. A turn may have thousands.
+/// A call whose result is not rendered yet. It is kept small, since a turn may have thousands.
 #[derive(Clone, Debug)]
 struct PendingCall {
     call: CallId,
     asked: Arc<ModelCall>,
-    /// The result once there is one, the notice about another input, and documents.
+    /// The result, which is first once it is there; then the notice about another input, and the documents.
     parts: Vec<Part>,
 }
 
@@ -146,7 +146,7 @@ impl Transcript {
             },
             _ => Part::Request(created.request.clone()),
         };
-        // Many new tasks may wait for their first turn, each with these parts.
+        // Many new tasks may wait for their first turn, so these parts take no more memory than needed.
         transcript.request_parts.reserve_exact(1 + usize::from(created.last_failure.is_some()) + created.documents.len());
         transcript.request_parts.push(first);
         transcript.request_parts.extend(created.last_failure.clone().map(|reason| {
@@ -527,8 +527,9 @@ impl PendingCall {
         matches!(self.parts.first(), Some(Part::Result { .. }))
     }
 
-    /// Adds the result, and the parts that follow it.
+    /// Puts the result first, and adds `more` at the end.
     fn finish(&mut self, result: Part, more: Vec<Part>) {
+        self.parts.retain(|part| !matches!(part, Part::Result { .. }));
         self.parts.reserve_exact(1 + more.len());
         self.parts.insert(0, result);
         self.parts.extend(more);

@@ -120,13 +120,18 @@ impl Engine {
         Ok(self.0.spawn(parts))
     }
 
-    /// Starts a run, executes it in the calling task, and returns its outcome. It takes less processor time than [`Engine::start`]
-    /// and [`RunHandle::outcome`], because no other thread wakes.
+    /// Starts a run, executes it in the calling task, and returns its outcome. This takes less processor time than [`Engine::start`]
+    /// and [`RunHandle::outcome`], because no other thread must wake to begin the run. A run that asks a person waits until someone
+    /// answers.
     ///
-    /// Runs that one task executes share one processor. For several processors use [`Engine::start`], or one task for each run. If
-    /// the future is dropped, the run proceeds in a task of the runtime; [`Engine::live`] returns its handle.
+    /// The run proceeds only while the future is polled. So a task must not wait for a [`RunHandle`] of this run while it does not
+    /// poll the future. Runs that are executed in the same task share one processor. To use several processors, call
+    /// [`Engine::start`], or use one task for each run.
     ///
-    /// Fails like [`Engine::start`]. A failure after the first entries are durable is [`RunOutcome::Failed`].
+    /// If the future is dropped after the first entries are durable, the run proceeds in a task of the runtime; [`Engine::live`]
+    /// returns its handle.
+    ///
+    /// Fails like [`Engine::start`]. After the first entries are durable, a failure is returned as [`RunOutcome::Failed`].
     pub async fn run(&self, job: LoadedJob, options: StartOptions) -> Result<RunOutcome, RunError> {
         let parts = self.begin(job, options, Begins::Here).await?;
         Ok(self.0.execute(parts).await)

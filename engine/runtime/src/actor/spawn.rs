@@ -71,8 +71,8 @@ impl Services {
         self.spawn_after(parts, None)
     }
 
-    /// Executes a run that has begun in the calling task, and returns its outcome. If the future is dropped, the rest of the run is
-    /// spawned.
+    /// Executes, in the calling task, a run that has begun. Returns its outcome. If the future is dropped, a new task executes the
+    /// rest.
     pub(crate) async fn execute(self: &Arc<Self>, parts: Parts) -> RunOutcome {
         let (handle, actor) = self.actor(parts, None);
         InPlace { actor: Some(Box::pin(actor)), runtime: Handle::current() }.await;
@@ -135,7 +135,7 @@ impl Services {
     }
 }
 
-/// An actor executed by the task that awaits it.
+/// An actor that the awaiting task executes. If this is dropped before the actor has ended, a new task executes the rest.
 struct InPlace {
     /// `None` once it has ended.
     actor: Option<BoxFuture<'static, ()>>,
