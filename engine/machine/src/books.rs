@@ -62,7 +62,7 @@ impl Draft<'_> {
 
     /// Settles the open requests of the code of `call`; those of every call of `task` if `call` is `None`.
     pub(super) fn settle_asks(&mut self, task: TaskIndex, call: Option<&CallId>, used: Used) {
-        let asks = self.task(task).phase.calls().into_iter().flat_map(|calls| calls.asks());
+        let asks = self.task(task).phase.calls().into_iter().flat_map(OpenCalls::asks);
         let asks: Vec<OpenAsk> = asks.filter(|ask| call.is_none_or(|call| ask.by.call == *call)).cloned().collect();
         for ask in asks {
             self.settle_ask(task, ask, used);

@@ -50,8 +50,8 @@ impl Requests {
     fn free_id(&self, tool: &str, number: u32, taken: &BTreeSet<Box<str>>) -> Box<str> {
         let tool = bounded(tool);
         let ids = (u64::from(number)..).map(|number| format!("{tool}-{number}").into_boxed_str());
-        let is_free = |id: &Box<str>| !taken.contains(id) && !self.answered.contains_key(id);
-        ids.into_iter().find(is_free).expect("numbers do not end")
+        let is_free = |id: &str| !taken.contains(id) && !self.answered.contains_key(id);
+        ids.into_iter().find(|id| is_free(id)).expect("numbers do not end")
     }
 
     /// Counts the calls of a turn.

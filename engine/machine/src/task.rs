@@ -217,7 +217,7 @@ impl Task {
     pub fn reserved(&self) -> (u64, Cost) {
         let reservation = self.work().reservation;
         let mut reserved = (reservation.tokens, Cost { known: reservation.cost, unpriced: 0 });
-        for ask in self.phase.calls().into_iter().flat_map(|calls| calls.asks()) {
+        for ask in self.phase.calls().into_iter().flat_map(OpenCalls::asks) {
             reserved.0 = reserved.0.saturating_add(ask.reserved_tokens);
             reserved.1.settle(ask.reserved_cost);
         }
