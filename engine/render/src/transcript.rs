@@ -94,8 +94,9 @@ struct Described {
 struct PendingCall {
     call: CallId,
     asked: Arc<ModelCall>,
-    /// The result, which is first once it is there; then the notice about another input, and the documents.
-    parts: Vec<Part>,
+    result: Option<Box<Part>>,
+    /// The parts after the result: the notice about another input, and documents.
+    documents: Vec<Part>,
 }
 
 impl Transcript {
@@ -314,7 +315,7 @@ impl Transcript {
         for (index, asked) in entry.calls.iter().enumerate() {
             let call = self.task.call(entry.turn, u32::try_from(index + 1).unwrap_or(u32::MAX));
             parts.push(Part::Call { call: call.clone(), asked: Arc::clone(asked) });
-            self.pending.push(PendingCall { call, asked: Arc::clone(asked), parts: Vec::new() });
+            self.pending.push(PendingCall { call, asked: Arc::clone(asked), result: None, documents: Vec::new() });
         }
         if !parts.is_empty() {
             self.say(Role::Assistant, parts);
@@ -325,15 +326,15 @@ impl Transcript {
     fn approved(&mut self, entry: &CallApproved) {
         if let Some((pending, approved)) = self.pending_call(&entry.call).zip(entry.input.as_ref()) {
             let notice = input_changed(&pending.asked, approved);
-            pending.parts.retain(|part| !matches!(part, Part::Notice(_)));
-            pending.parts.push(Part::Notice(notice));
+            pending.documents.retain(|part| !matches!(part, Part::Notice(_)));
+            pending.documents.push(Part::Notice(notice));
         }
     }
 
     fn refused(&mut self, entry: &CallRefused) {
         let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
         if let Some(pending) = self.pending_call(&entry.call) {
-            pending.finish(pending.result(Some(result), None, Vec::new()), Vec::new());
+            pending.result = Some(Box::new(pending.part(Some(result), None, Vec::new())));
         }
     }
 
@@ -358,14 +359,15 @@ impl Transcript {
             })
         }));
         if let Some(pending) = self.pending_call(&entry.call) {
-            let result = pending.result(Some(Arc::clone(&entry.result)), repeat_hint(entry), newest_said(&entry.said));
-            pending.finish(result, parts);
+            let part = pending.part(Some(Arc::clone(&entry.result)), repeat_hint(entry), newest_said(&entry.said));
+            pending.result = Some(Box::new(part));
+            pending.documents.extend(parts);
         }
     }
 
     /// Adds the reason of a refused result to the next request. An open handoff gets the reason as its error instead.
     fn push_refusal(&mut self, entry: &CallFinished) {
-        let hands_off = self.pending.iter().any(|pending| !pending.is_finished());
+        let hands_off = self.pending.iter().any(|pending| pending.result.is_none());
         if entry.call.is_acceptance()
             && !hands_off
             && let Judgement::No(reason) = Judgement::of(&entry.result)
@@ -442,18 +444,12 @@ impl Transcript {
         let reported: Vec<CallId> = self.received.iter().filter_map(reported_call).cloned().collect();
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
-            if !pending.is_finished() {
-                pending.finish(pending.result(None, None, Vec::new()), Vec::new());
+            let mut result = pending.result.take().map_or_else(|| pending.part(None, None, Vec::new()), |result| *result);
+            if !reported.contains(&pending.call) {
+                left_out.shorten(&mut result);
             }
-            let is_reported = reported.contains(&pending.call);
-            parts.extend(pending.parts.into_iter().filter_map(|mut part| match part {
-                Part::Result { .. } if is_reported => Some(part),
-                Part::Result { .. } => {
-                    left_out.shorten(&mut part);
-                    Some(part)
-                }
-                part => self.fitting(part, &left_out),
-            }));
+            parts.push(result);
+            parts.extend(pending.documents.into_iter().filter_map(|part| self.fitting(part, &left_out)));
         }
         if !parts.is_empty() {
             parts.extend(bundle.take().map(Part::Pointer));
@@ -519,20 +515,8 @@ impl Transcript {
 }
 
 impl PendingCall {
-    fn result(&self, result: Option<Arc<CallResult>>, hint: Option<RepeatHint>, said: Vec<baton_types::entry::Said>) -> Part {
+    fn part(&self, result: Option<Arc<CallResult>>, hint: Option<RepeatHint>, said: Vec<baton_types::entry::Said>) -> Part {
         Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, hint, said }
-    }
-
-    fn is_finished(&self) -> bool {
-        matches!(self.parts.first(), Some(Part::Result { .. }))
-    }
-
-    /// Puts the result first, and adds `more` at the end.
-    fn finish(&mut self, result: Part, more: Vec<Part>) {
-        self.parts.retain(|part| !matches!(part, Part::Result { .. }));
-        self.parts.reserve_exact(1 + more.len());
-        self.parts.insert(0, result);
-        self.parts.extend(more);
     }
 }
 
