@@ -263,7 +263,7 @@ impl Transcript {
     /// tools.
     fn frame_hash(&self) -> ContentHash {
         let frame = (&self.system, &self.model, &self.agent.settings, self.offer().hash());
-        let frame = ContentHash::of(&serde_json::to_vec(&frame).expect("texts always serialise"));
+        let frame = ContentHash::of_written(|form| serde_json::to_writer(form, &frame).expect("texts always serialise"));
         self.result_schema.as_ref().map_or(frame, |schema| frame.extended(schema.text().as_bytes()))
     }
 

@@ -39,7 +39,8 @@ struct Era {
 impl Prompts {
     /// Renders the prompt of every agent of the job.
     pub(crate) fn render(configs: &Arc<Configs>, inputs: &Json) -> Result<Self, TemplateError> {
-        let mut prompts = Self { inputs: serde_json::from_str(inputs.text()).unwrap_or_default(), eras: Vec::new() };
+        let inputs = if inputs.is_null() { None } else { serde_json::from_str(inputs.text()).ok() };
+        let mut prompts = Self { inputs: inputs.unwrap_or_default(), eras: Vec::new() };
         prompts.adopt(0, configs)?;
         Ok(prompts)
     }

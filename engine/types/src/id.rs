@@ -1,10 +1,31 @@
 //! Names of things: one newtype per kind of id, so that a task is never mistaken for a call.
 
-use std::fmt::{self, Write as _};
+use std::cell::Cell;
+use std::fmt;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+thread_local! {
+    /// The buffer of [`with_buffer`].
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Bytes that a thread keeps at most for its buffer.
+const KEPT_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Calls `f` with an empty buffer, which each thread uses again: what is written there is copied or hashed, and need not be allocated.
+fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let mut buffer = BUFFER.take();
+    let result = f(&mut buffer);
+    if buffer.capacity() <= KEPT_BUFFER_BYTES {
+        buffer.clear();
+        BUFFER.set(buffer);
+    }
+    result
+}
 
 /// Declares an id that is a shared, immutable string. Cloning one costs an atomic increment.
 macro_rules! text_id {
@@ -166,9 +187,10 @@ impl TaskId {
 
     /// Returns the id of the call at `position` (from 1) of this task's turn `turn` (from 1).
     pub fn call(&self, turn: u32, position: u32) -> CallId {
-        let mut id = String::with_capacity(self.0.len() + CALL_SUFFIX_BYTES);
-        write!(id, "{self}/{turn}.{position}").expect("writing to a string does not fail");
-        CallId::new(id)
+        with_buffer(|id| {
+            write!(id, "{self}/{turn}.{position}").expect("writing to memory does not fail");
+            CallId::new(std::str::from_utf8(id).expect("only texts were written"))
+        })
     }
 
     /// Returns the id of the call by which the engine asks whether the result of this task's turn `turn` is accepted. `number` counts
@@ -273,9 +295,6 @@ fn turn_and_position(place: &str) -> Option<(u32, u32)> {
 /// The name of the calls by which the engine asks for acceptance.
 const ACCEPTANCE: &str = "accept";
 
-/// Most bytes of `/TURN.POSITION`.
-const CALL_SUFFIX_BYTES: usize = 22;
-
 /// The most bytes of the name of a call that code makes.
 pub const MAX_CALL_NAME_LENGTH: usize = 64;
 
@@ -317,6 +336,14 @@ impl ContentHash {
     /// Hashes `content`.
     pub fn of(content: &[u8]) -> Self {
         Self(*blake3::hash(content).as_bytes())
+    }
+
+    /// Hashes what `write` appends to an empty buffer.
+    pub fn of_written(write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        with_buffer(|content| {
+            write(content);
+            Self::of(content)
+        })
     }
 
     /// Hashes this hash followed by `content`: the running hash of a sequence that only grows.

@@ -69,12 +69,20 @@ struct Forgotten {
     contents: Vec<Content>,
 }
 
+/// Room for entries that a run, and a task, begins with: that of a small job.
+const ENTRIES_OF_A_RUN: usize = 64;
+const ENTRIES_OF_A_TASK: usize = 8;
+
 impl StoredRun {
     fn push(&mut self, entry: Arc<Recorded>) {
         if let Some(task) = entry.entry.task() {
             match self.by_task.get_mut(task) {
                 Some(places) => places.push(entry.seq),
-                None => drop(self.by_task.insert(task.clone(), vec![entry.seq])),
+                None => {
+                    let mut places = Vec::with_capacity(ENTRIES_OF_A_TASK);
+                    places.push(entry.seq);
+                    self.by_task.insert(task.clone(), places);
+                }
             }
         }
         self.entries.push(entry);
@@ -157,7 +165,7 @@ impl State {
         self.created.push_back(run.id.clone());
         let mut stored = StoredRun {
             record,
-            entries: Vec::new(),
+            entries: Vec::with_capacity(ENTRIES_OF_A_RUN.max(entries.len())),
             by_task: FxHashMap::default(),
             commands: BTreeMap::new(),
             wakes: None,

@@ -263,31 +263,37 @@ impl<'a> Record<'a> {
 /// Returns the hash of a conversation as a provider sees it: `before` is the hash of all messages but the last, which is `message`. Call ids
 /// are left out, since they hold the task's path. A document that is shown whole counts by the hash of its content.
 pub fn conversation_hash(before: ContentHash, message: &Message) -> ContentHash {
-    let mut form = Vec::with_capacity(1024);
-    form.extend_from_slice(before.as_bytes());
-    put_json(&message.role, &mut form);
-    for part in &message.parts {
-        match Block::of(part) {
-            Block::Text { text } => put(["text", text], &mut form),
-            Block::Image(record) => record.put("image", &mut form),
-            Block::Document(record) => record.put("document", &mut form),
-            Block::DocumentPointer(record) => record.put("pointer", &mut form),
-            Block::ToolCall { id: Some(id), tool, input } => put(["call", id, tool, input.text()], &mut form),
-            Block::ToolCall { id: None, tool, input } => put(["call without id", tool, input.text()], &mut form),
-            Block::ToolResult { tool, status, output: Some(output), error: None, hint: None, id, answered_in_your_name: [] } => {
-                match id {
-                    Some(id) => put(["result", tool, status, output.text(), id], &mut form),
-                    None => put(["result without id", tool, status, output.text()], &mut form),
-                }
+    ContentHash::of_written(|form| {
+        form.extend_from_slice(before.as_bytes());
+        put_json(&message.role, form);
+        for part in &message.parts {
+            match Block::of(part) {
+                Block::Text { text } => put(["text", text], form),
+                Block::Image(record) => record.put("image", form),
+                Block::Document(record) => record.put("document", form),
+                Block::DocumentPointer(record) => record.put("pointer", form),
+                Block::ToolCall { id: Some(id), tool, input } => put(["call", id, tool, input.text()], form),
+                Block::ToolCall { id: None, tool, input } => put(["call without id", tool, input.text()], form),
+                Block::ToolResult {
+                    tool,
+                    status,
+                    output: Some(output),
+                    error: None,
+                    hint: None,
+                    id,
+                    answered_in_your_name: [],
+                } => match id {
+                    Some(id) => put(["result", tool, status, output.text(), id], form),
+                    None => put(["result without id", tool, status, output.text()], form),
+                },
+                block => put_json(&block, form),
             }
-            block => put_json(&block, &mut form),
+            // A provider may see what has changed since this version.
+            if let Part::Conflict { base: Some(base), .. } = part {
+                form.extend_from_slice(base.content.hash.as_bytes());
+            }
         }
-        // A provider may see what has changed since this version.
-        if let Part::Conflict { base: Some(base), .. } = part {
-            form.extend_from_slice(base.content.hash.as_bytes());
-        }
-    }
-    ContentHash::of(&form)
+    })
 }
 
 /// Appends `texts`, each after its length, so that no other texts have the same bytes.
