@@ -145,8 +145,8 @@ pub fn check_declared(content: &[u8], declared: &str) -> Result<(), String> {
         Some((_, "application/zip" | "application/gzip", _)) if !may_be_text(essence) && !has_signature(essence) => Ok(()),
         Some((_, found, name)) => refuse(&format!("the content is {found} ({name})")),
         None if has_signature(essence) || is_zip_package(essence) => refuse("the content does not begin like one"),
-        None if std::str::from_utf8(content).is_err() && is_text(essence) => refuse("the content is not text in UTF-8"),
-        None if std::str::from_utf8(content).is_ok() && !may_be_text(essence) => refuse("the content is text"),
+        None if is_text(essence) && std::str::from_utf8(content).is_err() => refuse("the content is not text in UTF-8"),
+        None if !may_be_text(essence) && std::str::from_utf8(content).is_ok() => refuse("the content is text"),
         None if is_json(essence) => match serde_json::from_slice::<serde::de::IgnoredAny>(content) {
             Ok(_) => Ok(()),
             Err(error) => refuse(&format!("the content is not JSON ({error})")),

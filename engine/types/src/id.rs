@@ -288,8 +288,8 @@ impl CallId {
 }
 
 fn turn_and_position(place: &str) -> Option<(u32, u32)> {
-    let (turn, position) = place.split_once('.')?;
-    Some((turn.parse().ok()?, position.parse().ok()?))
+    let dot = place.bytes().position(|byte| byte == b'.')?;
+    Some((place[..dot].parse().ok()?, place[dot + 1..].parse().ok()?))
 }
 
 /// The name of the calls by which the engine asks for acceptance.

@@ -38,7 +38,9 @@ pub(crate) fn measure(
     runtime.block_on(async {
         match workload {
             Workload::Q3 | Workload::Wide | Workload::Deep | Workload::Long => {
-                throughput(workload, n, conc, kept, database).await
+                // A task of the runtime starts the jobs, as in a server: this thread would be one more than there are processors.
+                let database = database.map(str::to_owned);
+                tokio::spawn(throughput(workload, n, conc, kept, database)).await?
             }
             Workload::Startup => startup(n, kept).await,
             Workload::Blocked => blocked::measure(n, kept).await,
@@ -77,10 +79,10 @@ async fn throughput(
     n: usize,
     conc: usize,
     kept: Kept,
-    database: Option<&str>,
+    database: Option<String>,
 ) -> anyhow::Result<Measurement> {
     let jobs = if workload == Workload::Q3 { n } else { 1 };
-    let mut place = match database {
+    let mut place = match &database {
         Some(address) => Place::at(address).await?,
         None => Place::new(kept)?,
     };
