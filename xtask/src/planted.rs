@@ -33,8 +33,9 @@ const SIMULATE: &str = "simulate";
 const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here and for cargo.
-const TESTS: [(&str, &str); 6] = [
+const TESTS: [(&str, &str); 7] = [
     ("machine", "machine"),
+    ("schema", "oracle"),
     ("store", "store"),
     ("universal", "universal"),
     ("program", "program"),

@@ -39,8 +39,9 @@ struct Era {
 impl Prompts {
     /// Renders the prompt of every agent of the job.
     pub(crate) fn render(configs: &Arc<Configs>, inputs: &Json) -> Result<Self, TemplateError> {
-        let inputs = if inputs.is_null() { None } else { serde_json::from_str(inputs.text()).ok() };
-        let mut prompts = Self { inputs: inputs.unwrap_or_default(), eras: Vec::new() };
+        // Most jobs have no inputs, and to parse `null` as a map would build an error.
+        let inputs = if inputs.is_null() { BTreeMap::new() } else { serde_json::from_str(inputs.text()).unwrap_or_default() };
+        let mut prompts = Self { inputs, eras: Vec::new() };
         prompts.adopt(0, configs)?;
         Ok(prompts)
     }

@@ -13,17 +13,17 @@ thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Bytes that a thread keeps at most for its buffer.
+/// Largest buffer that a thread keeps, in bytes.
 const KEPT_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Calls `f` with an empty buffer, which each thread uses again: what is written there is copied or hashed, and need not be allocated.
+/// Calls `f` with an empty buffer that the thread reuses. This saves an allocation where bytes are only hashed or copied. A nested call
+/// gets a buffer of its own.
 fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut buffer = BUFFER.take();
     let result = f(&mut buffer);
-    if buffer.capacity() <= KEPT_BUFFER_BYTES {
-        buffer.clear();
-        BUFFER.set(buffer);
-    }
+    buffer.clear();
+    buffer.shrink_to(KEPT_BUFFER_BYTES);
+    BUFFER.set(buffer);
     result
 }
 
@@ -288,6 +288,7 @@ impl CallId {
 }
 
 fn turn_and_position(place: &str) -> Option<(u32, u32)> {
+    // `split_once` prepares a search, which costs more than to look at these few bytes.
     let dot = place.bytes().position(|byte| byte == b'.')?;
     Some((place[..dot].parse().ok()?, place[dot + 1..].parse().ok()?))
 }
@@ -338,7 +339,7 @@ impl ContentHash {
         Self(*blake3::hash(content).as_bytes())
     }
 
-    /// Hashes what `write` appends to an empty buffer.
+    /// Hashes the bytes that `write` appends. Its buffer is empty at first, and the thread reuses it.
     pub fn of_written(write: impl FnOnce(&mut Vec<u8>)) -> Self {
         with_buffer(|content| {
             write(content);
@@ -431,6 +432,33 @@ mod tests {
         assert_eq!(call.as_str(), "0/2.1/3.4");
         assert_eq!(call.task().as_str(), "0/2.1");
         assert_eq!(call.position(), Some((3, 4)));
+    }
+
+    #[test]
+    fn a_long_hash_leaves_no_bytes_behind() {
+        let text = vec![b'a'; 2 * KEPT_BUFFER_BYTES];
+        assert_eq!(ContentHash::of_written(|form| form.extend_from_slice(&text)), ContentHash::of(&text));
+        assert_eq!(ContentHash::of_written(|_| ()), ContentHash::of(b""));
+    }
+
+    #[test]
+    fn nested_hashes_are_independent() {
+        let outer = ContentHash::of_written(|form| {
+            form.extend_from_slice(b"before ");
+            let inner = ContentHash::of_written(|form| form.extend_from_slice(b"inner"));
+            assert_eq!(inner, ContentHash::of(b"inner"));
+            assert_eq!(TaskId::root().call(2, 1).as_str(), "0/2.1");
+            form.extend_from_slice(b"after");
+        });
+        assert_eq!(outer, ContentHash::of(b"before after"));
+    }
+
+    #[test]
+    fn only_two_numbers_are_a_place() {
+        for text in ["", ".", "1", "1.", ".1", "1.2.3", "a.1", "-1.2", "4294967296.1", "1.é"] {
+            assert_eq!(turn_and_position(text), None, "{text:?}");
+        }
+        assert_eq!(turn_and_position("4294967295.0"), Some((u32::MAX, 0)));
     }
 
     #[test]

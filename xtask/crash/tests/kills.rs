@@ -117,12 +117,12 @@ fn commands_that_nobody_ends_are_noticed() {
     assert_noticed(&case, |figures| figures.alive > 0 && figures.overlaps > 0);
 }
 
-/// Asserts that `is_noticed` holds for one of five sweeps. Whether a command can live on for a second is chance: half of the
-/// runs are resumed at once, which ends it.
+/// Asserts that `is_noticed` holds for one of five sweeps. One sweep may show nothing: after half of the kills the run is resumed at
+/// once, and the new process ends old commands, unless `exec.former` is off.
 #[track_caller]
 fn assert_noticed(case: &Case, is_noticed: fn(&StrayFigures) -> bool) {
     let mut sweeps = Vec::new();
-    // Run n of a sweep draws from seed + n, so the seeds are far apart.
+    // Run n uses seed + n. Seeds 100 apart keep the sweeps from repeating each other's runs.
     for seed in (1..=401).step_by(100) {
         let figures = strays(case, 5, seed, 2);
         if is_noticed(&figures) {

@@ -99,8 +99,10 @@ fn measure(arguments: &Arguments) -> anyhow::Result<Measurement> {
     let plain = json!({"b": 0, "a": 0}).as_object().is_some_and(|map| map.keys().is_sorted());
     ensure!(plain, "this floor was built together with the engine: build it with `cargo build --release -p baton-floor`");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // As in the engine's program, a task of the runtime starts the jobs.
-    let mut measurement = runtime.block_on(async { tokio::spawn(jobs(workload, n, conc, store)).await? })?;
+    let jobs = jobs(workload, n, conc, store);
+    // A task of the runtime starts the jobs, as in `baton-bench`.
+    let mut measurement =
+        runtime.block_on(async { if workload == Workload::Startup { jobs.await } else { tokio::spawn(jobs).await? } })?;
     measurement.name("subject", "floor");
     measurement.name("workload", format!("{workload:?}").to_lowercase());
     measurement.name("store", format!("{store:?}").to_lowercase());

@@ -69,8 +69,9 @@ struct Forgotten {
     contents: Vec<Content>,
 }
 
-/// Room for entries that a run, and a task, begins with: that of a small job.
+/// Initial capacity for the entries of a run. A small job needs no more.
 const ENTRIES_OF_A_RUN: usize = 64;
+/// Initial capacity for the sequence numbers of a task's entries.
 const ENTRIES_OF_A_TASK: usize = 8;
 
 impl StoredRun {
@@ -165,7 +166,7 @@ impl State {
         self.created.push_back(run.id.clone());
         let mut stored = StoredRun {
             record,
-            entries: Vec::with_capacity(ENTRIES_OF_A_RUN.max(entries.len())),
+            entries: Vec::with_capacity(ENTRIES_OF_A_RUN + entries.len()),
             by_task: FxHashMap::default(),
             commands: BTreeMap::new(),
             wakes: None,

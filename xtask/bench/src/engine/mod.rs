@@ -38,7 +38,8 @@ pub(crate) fn measure(
     runtime.block_on(async {
         match workload {
             Workload::Q3 | Workload::Wide | Workload::Deep | Workload::Long => {
-                // A task of the runtime starts the jobs, as in a server: this thread would be one more than there are processors.
+                // A task of the runtime starts the jobs, as in a server. The runtime has a thread for each processor, and this thread
+                // would compete with them.
                 let database = database.map(str::to_owned);
                 tokio::spawn(throughput(workload, n, conc, kept, database)).await?
             }
