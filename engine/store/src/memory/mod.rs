@@ -77,13 +77,12 @@ const ENTRIES_OF_A_TASK: usize = 8;
 impl StoredRun {
     fn push(&mut self, entry: Arc<Recorded>) {
         if let Some(task) = entry.entry.task() {
-            match self.by_task.get_mut(task) {
-                Some(places) => places.push(entry.seq),
-                None => {
-                    let mut places = Vec::with_capacity(ENTRIES_OF_A_TASK);
-                    places.push(entry.seq);
-                    self.by_task.insert(task.clone(), places);
-                }
+            if let Some(places) = self.by_task.get_mut(task) {
+                places.push(entry.seq);
+            } else {
+                let mut places = Vec::with_capacity(ENTRIES_OF_A_TASK);
+                places.push(entry.seq);
+                self.by_task.insert(task.clone(), places);
             }
         }
         self.entries.push(entry);
