@@ -120,9 +120,9 @@ impl Engine {
         Ok(self.0.spawn(parts))
     }
 
-    /// Starts a run, executes it in the calling task, and returns its outcome. This takes less processor time than [`Engine::start`]
-    /// and [`RunHandle::outcome`], because no other thread must wake to begin the run. A run that asks a person waits until someone
-    /// answers.
+    /// Starts a run, executes it in the calling task, and returns its outcome. Outside of the runtime's own threads, as in `main`, this
+    /// takes less processor time than [`Engine::start`] and [`RunHandle::outcome`], because no other thread must wake to begin the
+    /// run. A run that asks a person waits until someone answers.
     ///
     /// The run proceeds only while the future is polled. So a task must not wait for a [`RunHandle`] of this run while it does not
     /// poll the future. Runs that are executed in the same task share one processor. To use several processors, call
