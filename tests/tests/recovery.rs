@@ -321,6 +321,33 @@ async fn a_former_owner_commits_nothing_more() {
     assert_eq!((record.last_seq, record.epoch), (finished.entries.len() as u64, 2));
 }
 
+#[tokio::test]
+async fn an_entry_that_no_run_could_have_written_is_an_error() {
+    let engine = engine(Arc::new(MemoryStore::default()), &answers());
+    let finished = run_to_end(&engine, job("idempotent")).await;
+    let entries = &finished.entries;
+    let place = |name: &str| entries.iter().position(|recorded| recorded.entry.name() == name).unwrap();
+    let second_task = entries.iter().skip(place("task_created") + 1).position(|recorded| recorded.entry.name() == "task_created");
+    let second_task = place("task_created") + 1 + second_task.unwrap();
+    // The number of entries before it, the entry, and by how much its number differs from the next one.
+    for (before, entry, skipped, reason) in [
+        (1, 1, 1, "without gaps"),
+        (second_task + 1, second_task, 0, "was created twice"),
+        (1, second_task, 0, "which no entry created"),
+        (entries.len(), place("call_finished"), 0, "no turn in progress"),
+        (place("model_answered") + 1, place("model_answered"), 0, "is about an open request"),
+    ] {
+        let mut run = engine.unstarted(finished.run.started().map(|started| &started.run).unwrap()).await.unwrap();
+        for recorded in &entries[..before] {
+            engine.apply(&mut run, recorded).await.unwrap();
+        }
+        let seq = before as u64 + 1 + skipped;
+        let error = engine.apply(&mut run, &Recorded { seq, ..(*entries[entry]).clone() }).await.unwrap_err();
+        let RunError::BadEntry { seq: at, reason: found, .. } = &error else { panic!("{error}") };
+        assert!(*at == seq && found.contains(reason), "{error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_processes_that_continue_a_free_run_one_gets_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -15,6 +15,7 @@ use baton_types::principal::Principal;
 use futures_util::StreamExt;
 use serde_json::json;
 
+use crate::support::failing::{Failing, FailingStore};
 use crate::support::tools::Gate;
 use crate::support::{TestJob, call_error, call_result, calls, engine, finish, handoff, model, root, run_to_end};
 
@@ -187,6 +188,44 @@ async fn a_run_in_the_calling_task_takes_answers_from_others() {
     let RunOutcome::Ended { end, run, .. } = outcome.unwrap() else { panic!("the run did not end") };
     assert_eq!((end.status.as_str(), &run.started().unwrap().run), ("success", &id));
     assert!(engine.live(&id).is_none());
+}
+
+#[tokio::test]
+async fn a_run_in_the_calling_task_survives_a_failure_of_the_store_at_any_commit() {
+    let write = json!({"path": text("Where."), "content": text("What.")});
+    let job = || {
+        TestJob::new("solo", NONE())
+            .agent("solo", &["write_note", "handoff"])
+            .tool("write_note", write.clone(), json!({"effect": "idempotent", "writes": true}))
+            .load()
+    };
+    let answers = model(|_, turn, _| match turn {
+        1 => calls(&[("write_note", json!({"path": "a.md", "content": "once"}))]),
+        _ => handoff("noted", &["a.md"]),
+    });
+    let id = RunId::new("failing");
+    for failing in [Failing::Before, Failing::After] {
+        for commits in 0.. {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+            let doomed = engine(Arc::new(FailingStore::new(Arc::clone(&store), commits, failing)), &answers);
+            match doomed.run(job(), StartOptions { run: Some(id.clone()), ..StartOptions::default() }).await {
+                Ok(RunOutcome::Failed(RunError::Store(_))) => assert!(doomed.live(&id).is_none(), "{failing:?} {commits}"),
+                Ok(RunOutcome::Ended { .. }) if commits > 2 => break,
+                Err(RunError::Store(_)) if commits == 0 => {}
+                other => panic!("{failing:?} {commits}: {:?}", other.map(|_| "another outcome")),
+            }
+            if (failing, commits) == (Failing::Before, 0) {
+                assert_eq!(store.runs().await.unwrap(), [], "the run and its first entries are one write");
+                continue;
+            }
+            let engine = engine(store, &answers);
+            let handle = engine.resume(&id).await.unwrap();
+            let finished = finish(&engine, &handle).await;
+            assert_eq!(finished.result, json!({"summary": "noted"}), "{failing:?} {commits}");
+            let note = finished.run.documents().get(&DocumentPath::parse("a.md").unwrap()).unwrap();
+            assert_eq!(note.current().version, 1, "{failing:?} {commits}");
+        }
+    }
 }
 
 #[tokio::test]
