@@ -311,23 +311,30 @@ pub fn summary_of(said: &str) -> Option<String> {
 /// Returns `text` on one line, without control characters and with at most [`SUMMARY_CHARACTERS`]. Reads no more of it than needed.
 fn shortened(text: &str) -> String {
     let (mut short, mut count, mut is_next_word) = (String::with_capacity(text.len().min(SUMMARY_CHARACTERS + 8)), 0, false);
-    for character in text.chars() {
-        if character.is_whitespace() {
-            is_next_word = count > 0;
-        } else if !character.is_control() {
-            if std::mem::take(&mut is_next_word) {
-                short.push(' ');
-                count += 1;
-            }
-            short.push(character);
-            count += 1;
-            if count > SUMMARY_CHARACTERS {
-                let end = short.char_indices().nth(SUMMARY_CHARACTERS - 1).map_or(short.len(), |(end, _)| end);
-                short.truncate(end);
-                short.push('…');
-                break;
-            }
+    let mut rest = text;
+    while count <= SUMMARY_CHARACTERS
+        && let Some(next) = rest.chars().next()
+    {
+        if next.is_whitespace() || next.is_control() {
+            is_next_word |= next.is_whitespace() && count > 0;
+            rest = &rest[next.len_utf8()..];
+            continue;
         }
+        if std::mem::take(&mut is_next_word) {
+            short.push(' ');
+            count += 1;
+        }
+        // Most texts are ASCII, whose words are copied at once.
+        let word = rest.bytes().take(SUMMARY_CHARACTERS + 1).take_while(u8::is_ascii_graphic).count();
+        let (copied, after) = rest.split_at(word.max(next.len_utf8()));
+        short.push_str(copied);
+        count += word.max(1);
+        rest = after;
+    }
+    if count > SUMMARY_CHARACTERS {
+        let end = short.char_indices().nth(SUMMARY_CHARACTERS - 1).map_or(short.len(), |(end, _)| end);
+        short.truncate(end);
+        short.push('…');
     }
     short
 }
