@@ -2,6 +2,7 @@
 //! process.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +13,7 @@ use anyhow::{Context, ensure};
 
 use crate::project::root;
 
-/// Arguments of `baton-bench`.
+/// Arguments of `baton-bench`. The linker places what the first ones ran first.
 const JOBS: [&[&str]; 14] = [
     &["q3", "--n", "300"],
     &["q3", "--n", "300", "--conc", "16"],
@@ -34,7 +35,7 @@ const JOBS: [&[&str]; 14] = [
 pub(super) struct Counts {
     /// The counts of all parts of functions, for the compiler.
     pub(super) profile: PathBuf,
-    /// The names of the functions that ran, one in each line, by the count of their most frequent part, highest count first.
+    /// The names of the functions that ran, one in each line, in the order of [`executed`].
     pub(super) order: PathBuf,
 }
 
@@ -55,24 +56,26 @@ pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Resu
         Ok(()) | Err(_) => {}
     }
     fs::create_dir_all(&place).with_context(|| format!("{} cannot be made", place.display()))?;
-    for arguments in JOBS {
-        train(program, arguments, &place)?;
+    for (job, arguments) in JOBS.iter().enumerate() {
+        train(program, arguments, &place.join(job.to_string()))?;
     }
     // A file that is only partly written must not be taken for counts.
     let merged = place.join("merged");
-    // Sparse: functions that never ran have no counts. With zeros, the compiler would make them small and slow, and most of them belong to
-    // features that the training does not use.
-    let status = Command::new(tool).args(["merge", "--sparse", "--output"]).arg(&merged).arg(&place).status();
-    ensure!(status.context("llvm-profdata cannot be started")?.success(), "llvm-profdata failed");
+    merge(tool, &merged, &place)?;
     for entry in fs::read_dir(target).with_context(|| format!("{} cannot be read", target.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "profdata" || extension == "order") {
             fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
         }
     }
-    let shown = Command::new(tool).args(["show", "--all-functions", "--counts"]).arg(&merged).output()?;
-    ensure!(shown.status.success(), "llvm-profdata failed: {}", String::from_utf8_lossy(&shown.stderr));
-    let shown = String::from_utf8_lossy(&shown.stdout);
+    let mut shown = Vec::new();
+    for job in 0..JOBS.len() {
+        let of_job = place.join(format!("{job}.profdata"));
+        merge(tool, &of_job, &place.join(job.to_string()))?;
+        let output = Command::new(tool).args(["show", "--all-functions", "--counts"]).arg(&of_job).output()?;
+        ensure!(output.status.success(), "llvm-profdata failed: {}", String::from_utf8_lossy(&output.stderr));
+        shown.push(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
     let order = executed(&shown);
     ensure!(!order.is_empty(), "llvm-profdata names no function that ran");
     fs::write(&counts.order, order.join("\n") + "\n").with_context(|| format!("{} cannot be written", counts.order.display()))?;
@@ -80,28 +83,51 @@ pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Resu
     Ok(counts)
 }
 
-/// Returns the names of the functions that ran, those with the most frequent parts first. `shown` is the output of `llvm-profdata show`: the
-/// name of each function, after that of its module if it is not visible outside, and then its counts.
-fn executed(shown: &str) -> Vec<&str> {
-    let (mut found, mut function) = (Vec::new(), "");
-    for line in shown.lines() {
-        if let Some(counts) = line.trim_start().strip_prefix("Block counts: [") {
-            let counts = counts.trim_end_matches(']').split(',').filter_map(|count| count.trim().parse().ok());
-            let most: u64 = counts.max().unwrap_or(0);
-            if most > 0 {
-                found.push((Reverse(most), function));
-            }
-        } else if let Some(name) =
-            line.strip_prefix("  ").and_then(|line| line.strip_suffix(':')).filter(|name| !name.starts_with(' '))
-        {
-            function = name.rsplit(';').next().unwrap_or(name);
-        }
-    }
-    found.sort();
-    found.into_iter().map(|(_, function)| function).collect()
+/// Merges the counts in the folder `counts` into the file `merged`.
+///
+/// Functions that never ran have no counts in it. With zeros, the compiler would make them small and slow, and most of them belong to
+/// features that the training does not use.
+fn merge(tool: &Path, merged: &Path, counts: &Path) -> anyhow::Result<()> {
+    let status = Command::new(tool).args(["merge", "--sparse", "--output"]).arg(merged).arg(counts).status();
+    ensure!(status.context("llvm-profdata cannot be started")?.success(), "llvm-profdata failed");
+    Ok(())
 }
 
-/// Executes the instrumented program, which leaves its counts in `place`.
+/// Returns the names of the functions that ran: those of the first job first, and of these the ones that the second job ran as well, and
+/// so on. So each job finds its functions on few pages. Functions of the same jobs are ordered by the count of their most frequent part,
+/// highest count first.
+///
+/// `shown` is the output of `llvm-profdata show` for each job: the name of each function, after that of its module if it is not visible
+/// outside, and then its counts.
+fn executed(shown: &[String]) -> Vec<&str> {
+    let mut counts: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for (job, shown) in shown.iter().enumerate() {
+        let mut function = "";
+        for line in shown.lines() {
+            if let Some(blocks) = line.trim_start().strip_prefix("Block counts: [") {
+                let blocks = blocks.trim_end_matches(']').split(',').filter_map(|count| count.trim().parse().ok());
+                let most: u64 = blocks.max().unwrap_or(0);
+                if most > 0 {
+                    let of_jobs = counts.entry(function).or_default();
+                    of_jobs.resize(job + 1, 0);
+                    of_jobs[job] = most.max(of_jobs[job]);
+                }
+            } else if let Some(name) =
+                line.strip_prefix("  ").and_then(|line| line.strip_suffix(':')).filter(|name| !name.starts_with(' '))
+            {
+                function = name.rsplit(';').next().unwrap_or(name);
+            }
+        }
+    }
+    let mut found: Vec<_> = counts.into_iter().collect();
+    found.sort_by_cached_key(|(_, counts)| {
+        let jobs: Vec<bool> = counts.iter().map(|count| *count > 0).collect();
+        Reverse((jobs, counts.iter().max().copied()))
+    });
+    found.into_iter().map(|(function, _)| function).collect()
+}
+
+/// Executes the instrumented program, which leaves its counts in the folder `place`.
 fn train(program: &Path, arguments: &[&str], place: &Path) -> anyhow::Result<()> {
     eprintln!("training: {} {}", program.file_name().unwrap_or_default().to_string_lossy(), arguments.join(" "));
     let now = SystemTime::UNIX_EPOCH.elapsed().context("the clock is before 1970")?.as_secs_f64();
@@ -130,22 +156,15 @@ mod tests {
     use super::executed;
 
     #[test]
-    fn functions_that_ran_are_named_by_how_often() {
-        let shown = "Counters:
-  _ZN1a5start17h0E:
-    Hash: 0x01
-    Counters: 2
-    Block counts: [1, 0]
-  some_crate.7-cgu.0;_ZN1b5often17h1E:
-    Hash: 0x02
-    Counters: 3
-    Block counts: [10, 400, 2]
-  _ZN1c5never17h2E:
-    Hash: 0x03
-    Counters: 1
-    Block counts: [0]
-Instrumentation level: IR
-";
-        assert_eq!(executed(shown), ["_ZN1b5often17h1E", "_ZN1a5start17h0E"]);
+    fn functions_of_the_first_jobs_come_first_and_then_those_that_run_often() {
+        let shown = |functions: &[(&str, &str)]| {
+            let one = |(name, counts): &(&str, &str)| {
+                format!("  {name}:\n    Hash: 0x01\n    Counters: 2\n    Block counts: [{counts}]\n")
+            };
+            format!("Counters:\n{}Instrumentation level: IR\n", functions.iter().map(one).collect::<String>())
+        };
+        let first = [("_start", "1, 0"), ("some_crate.7-cgu.0;_often", "10, 400, 2"), ("_never", "0"), ("_only_first", "900")];
+        let second = [("_start", "1, 0"), ("some_crate.7-cgu.0;_often", "0, 3, 0"), ("_only_second", "5"), ("_never", "0")];
+        assert_eq!(executed(&[shown(&first), shown(&second)]), ["_often", "_start", "_only_first", "_only_second"]);
     }
 }
