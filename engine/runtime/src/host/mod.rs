@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use baton_models::{ModelError, Secrets, secret_of_variable};
-use baton_store::LoggedCall;
+use baton_store::{LoggedCall, RECALLED_CALLS};
 use baton_tool::{
     Arrange, BoxFuture, BreadcrumbAsk, BreadcrumbReply, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, RunProgram,
     RunScope, ToolError, ToolHost,
@@ -36,9 +36,6 @@ use crate::processes::Endings;
 use crate::services::{Models, Services};
 use crate::signs::SignsOfLife;
 use crate::watchers::Watchers;
-
-/// The most calls that are recalled from other runs; older ones are forgotten first.
-const RECALLED_CALLS: usize = 1_000;
 
 /// The services of one call.
 pub(crate) struct Host {

@@ -18,7 +18,8 @@ use tokio::sync::watch;
 use crate::inbox::Subscribers;
 use crate::sqlite::InMemory;
 use crate::{
-    Batch, Breadcrumbs, Collected, Due, LoggedCall, NewRun, Retention, RunRecord, STATUS_CREATED, Store, StoreError, Verification,
+    Batch, Breadcrumbs, Collected, Due, LoggedCall, NewRun, RECALLED_CALLS, Retention, RunRecord, STATUS_CREATED, Store,
+    StoreError, Verification,
 };
 
 /// Keeps everything in memory, with the meaning of the store on disk.
@@ -42,7 +43,7 @@ struct State {
     /// Each content, and how often batches of kept runs name it.
     contents: HashMap<ContentHash, (Content, usize)>,
     /// Logged calls by memory, agent and tool, oldest first.
-    logged: HashMap<(MemoryId, AgentId, ToolId), Vec<(RunId, LoggedCall)>>,
+    logged: HashMap<(MemoryId, AgentId, ToolId), VecDeque<(RunId, LoggedCall)>>,
     last_command: u64,
 }
 
@@ -102,7 +103,7 @@ impl MemoryStore {
 
     /// Returns an empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
     ///
-    /// What a forgotten run logged is still recalled; its entries, documents and inbox are gone.
+    /// What a forgotten run logged is still recalled, up to [`RECALLED_CALLS`]; its entries, documents and inbox are gone.
     pub fn keeping(ended: usize) -> Self {
         let store = Self::default();
         store.lock().keep = Some(ended);
@@ -210,7 +211,11 @@ impl State {
         }
         for call in batch.logged {
             let key = (call.memory.clone(), call.agent.clone(), call.tool.clone());
-            self.logged.entry(key).or_default().push((batch.run.clone(), call));
+            let calls = self.logged.entry(key).or_default();
+            if self.keep.is_some() && calls.len() == RECALLED_CALLS {
+                calls.pop_front();
+            }
+            calls.push_back((batch.run.clone(), call));
         }
         if ends {
             self.ended.push_back(batch.run);
@@ -302,8 +307,8 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
         let state = self.lock();
-        let calls = state.logged.get(&(memory.clone(), agent.clone(), tool.clone())).map_or(&[][..], Vec::as_slice);
-        Ok(calls[calls.len().saturating_sub(limit)..].to_vec())
+        let calls = state.logged.get(&(memory.clone(), agent.clone(), tool.clone()));
+        Ok(calls.map_or_else(Vec::new, |calls| calls.range(calls.len().saturating_sub(limit)..).cloned().collect()))
     }
 
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use baton_store::{NewRun, Retention, Store, StoreError};
+use baton_store::{Batch, MemoryStore, NewRun, RECALLED_CALLS, Retention, Store, StoreError};
 use baton_types::entry::ForkPoint;
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
 
 use crate::keeping::{has_content, names, run_with};
-use crate::support::{batch, memory, new_run, run_id, sequence};
+use crate::support::{batch, logged, memory, new_run, owned_run, run_id, sequence};
 
 promises!(
     runs_that_ended_first_go_with_what_only_they_named,
@@ -95,4 +95,20 @@ async fn runs_are_listed_in_pages(store: Arc<dyn Store>) {
     assert_eq!(listed, ["e", "d", "c", "b", "a"].map(run_id));
     let refused = store.runs_after(Some(&run_id("nobody")), 2).await.expect_err("it is unknown");
     assert!(matches!(refused, StoreError::UnknownRun(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_store_that_forgets_runs_keeps_as_many_logged_calls_as_are_recalled() {
+    let store = MemoryStore::keeping(1);
+    let run = owned_run(&store, "a").await;
+    let calls: Vec<_> = (0..RECALLED_CALLS + 2).map(|number| logged("analyst", "save", &number.to_string())).collect();
+    let other = logged("analyst", "think", "alone");
+    let batch = Batch { logged: calls.iter().cloned().chain([other]).collect(), ..batch(&run, 0, 1) };
+    store.append(batch).await.expect("its entry");
+    let recalled = async |tool: &str| {
+        let recalled = store.recall(&memory(), &AgentId::new("analyst"), &ToolId::new(tool), usize::MAX).await;
+        recalled.expect("memory never fails").into_iter().map(|(_, call)| call).collect::<Vec<_>>()
+    };
+    assert!(recalled("save").await == calls[2..], "the newest calls, oldest of them first");
+    assert_eq!(recalled("think").await.len(), 1);
 }
