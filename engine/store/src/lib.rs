@@ -278,7 +278,7 @@ pub struct Due {
     pub next: Option<Timestamp>,
 }
 
-/// The most calls of one agent and tool that an engine recalls from other runs; older ones are forgotten first.
+/// The most calls that an engine recalls for one memory, agent and tool: the newest.
 pub const RECALLED_CALLS: usize = 1_000;
 
 /// One call of a tool that only logs its input: the calls are the memory.

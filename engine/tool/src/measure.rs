@@ -325,7 +325,7 @@ fn shortened(text: &str) -> String {
             count += 1;
         }
         // Most texts are ASCII, whose words are copied at once.
-        let word = rest.bytes().take(SUMMARY_CHARACTERS + 1).take_while(u8::is_ascii_graphic).count();
+        let word = rest.bytes().take(SUMMARY_CHARACTERS + 1 - count).take_while(u8::is_ascii_graphic).count();
         let (copied, after) = rest.split_at(word.max(next.len_utf8()));
         short.push_str(copied);
         count += word.max(1);
@@ -350,9 +350,9 @@ mod tests {
 
     #[test]
     fn a_text_is_shortened_to_one_line_at_every_length() {
-        for word in ["word", "wörd", "wo\u{7}rd"] {
-            for count in 1..=200 {
-                let text = format!("{}  {}\n", "x".repeat(count), [word; 60].join(" \t"));
+        for word in ["word", "wörd", "wo\u{7}rd", "w\u{a0}o\u{85}rd"] {
+            for count in 1..=203 {
+                let text = format!(" \n{}  {}\n", "x".repeat(count), [word; 60].join(" \t"));
                 let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('\u{7}', "");
                 let expected = if line.chars().count() > SUMMARY_CHARACTERS {
                     line.chars().take(SUMMARY_CHARACTERS - 1).chain(['…']).collect()

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 
 use crate::project::root;
 
-/// Arguments of `baton-bench`. The linker places what the first ones ran first.
+/// Arguments of `baton-bench`. Functions of earlier jobs come first in the program.
 const JOBS: [&[&str]; 14] = [
     &["q3", "--n", "300"],
     &["q3", "--n", "300", "--conc", "16"],
@@ -41,7 +41,7 @@ pub(super) struct Counts {
 
 /// Returns the counts of `program`; `tool` is `llvm-profdata`.
 ///
-/// The counts of a training are never the same twice, and another file is another build. So the same program trains once with the same jobs.
+/// The counts of a training are never the same twice, and another file is another build. So the same program trains once with the same version of this module.
 pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Result<Counts> {
     let name = target.join(format!("{:016x}", hash(program)?));
     let counts = Counts { profile: name.with_extension("profdata"), order: name.with_extension("order") };
@@ -94,8 +94,8 @@ fn merge(tool: &Path, merged: &Path, counts: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns the names of the functions that ran: those of the first job first, and of these the ones that the second job ran as well, and
-/// so on. So each job finds its functions on few pages. Functions of the same jobs are ordered by the count of their most frequent part,
-/// highest count first.
+/// so on. So the first job finds its functions on few pages. Functions of the same jobs are ordered by the highest count that one of their
+/// parts has in any job, highest first.
 ///
 /// `shown` is the output of `llvm-profdata show` for each job: the name of each function, after that of its module if it is not visible
 /// outside, and then its counts.
@@ -143,11 +143,12 @@ fn train(program: &Path, arguments: &[&str], place: &Path) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Returns a number of the file's content and of the jobs.
+/// Returns a number of the file's content and of this module.
 fn hash(file: &Path) -> anyhow::Result<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?);
-    JOBS.hash(&mut hasher);
+    // The jobs, and the way in which their functions are ordered.
+    hasher.write(include_bytes!("training.rs"));
     Ok(hasher.finish())
 }
 

@@ -103,7 +103,7 @@ impl MemoryStore {
 
     /// Returns an empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
     ///
-    /// What a forgotten run logged is still recalled, up to [`RECALLED_CALLS`]; its entries, documents and inbox are gone.
+    /// What a forgotten run logged is still recalled, up to [`RECALLED_CALLS`] for each memory, agent and tool; its entries, documents and inbox are gone.
     pub fn keeping(ended: usize) -> Self {
         let store = Self::default();
         store.lock().keep = Some(ended);
