@@ -41,7 +41,8 @@ pub(super) struct Counts {
 
 /// Returns the counts of `program`; `tool` is `llvm-profdata`.
 ///
-/// The counts of a training are never the same twice, and another file is another build. So the same program trains once with the same version of this module.
+/// The counts of a training are never the same twice, and another file is another build. So the same program trains once with the same
+/// version of this module.
 pub(super) fn counts(program: &Path, target: &Path, tool: &Path) -> anyhow::Result<Counts> {
     let name = target.join(format!("{:016x}", hash(program)?));
     let counts = Counts { profile: name.with_extension("profdata"), order: name.with_extension("order") };

@@ -103,7 +103,8 @@ impl MemoryStore {
 
     /// Returns an empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
     ///
-    /// What a forgotten run logged is still recalled, up to [`RECALLED_CALLS`] for each memory, agent and tool; its entries, documents and inbox are gone.
+    /// The entries, documents and inbox of a forgotten run are gone. The calls that it logged stay, up to the newest [`RECALLED_CALLS`]
+    /// of each memory, agent and tool.
     pub fn keeping(ended: usize) -> Self {
         let store = Self::default();
         store.lock().keep = Some(ended);
